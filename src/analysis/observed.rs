@@ -1,0 +1,199 @@
+//! What is known after a poll: every hold with its bounds and proofs, every wait with its roots.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::report::{FirstSeen, HeldFor, PoolReport, Waited};
+use crate::keys::{HolderEntry, Name};
+use crate::model::{
+    AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, Snapshot, VirtualTransaction,
+};
+
+/// When a situation becomes a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// t: idle, held or counted wrongly for this long.
+    pub idle: Duration,
+    /// w: waited for this long.
+    pub wait: Duration,
+    /// This many keys in one session are a hoard.
+    pub hoard: usize,
+    /// Held for this long is critical by itself; off by default.
+    pub critical_after: Option<Duration>,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(60), wait: Duration::from_secs(10), hoard: 100, critical_after: None }
+    }
+}
+
+/// A holder, by its place in the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderRef {
+    /// A backend's pid.
+    Session(Pid),
+    /// A prepared transaction.
+    Prepared(VirtualTransaction),
+}
+
+/// What is known of a lock's scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HoldScope {
+    /// Proved: session.
+    Session,
+    /// A prepared transaction's.
+    Transaction,
+    /// Not proved.
+    Unknown,
+}
+
+/// One granted advisory row, with what polls have taught about it.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    /// The key.
+    pub key: AdvisoryKey,
+    /// The mode.
+    pub mode: LockMode,
+    /// Who holds it.
+    pub holder: HolderRef,
+    /// What is known of its scope.
+    pub scope: HoldScope,
+    /// How long it has been held.
+    pub held: HeldFor,
+    /// For how long polls have proved it unbroken, by our own clock.
+    pub unbroken: Duration,
+    /// In the unbroken hold, the backend ended a statement that began after the hold was first seen.
+    pub ended_other_statement: bool,
+    /// It was seen in every poll for this long, broken or not.
+    pub seen_for: Duration,
+    /// In so many polls, without a gap.
+    pub seen_polls: u64,
+    /// In one of these polls it was proved to be session scope.
+    pub seen_session_scope: bool,
+    /// In one of these polls the session's statement named an advisory lock function.
+    pub seen_advisory_call: bool,
+    /// Whether the row's local transaction id is 0 in this poll.
+    pub local_zero: bool,
+    /// Which statement was current when it first appeared; nothing in a single look.
+    pub first_seen: Option<FirstSeen>,
+    /// The key's names.
+    pub names: Vec<Name>,
+    /// Declared to be held for long, by the key or by the holder.
+    pub expected: bool,
+    /// The `[[holder]]` entries that cover the holder.
+    pub holder_entries: Vec<Arc<HolderEntry>>,
+    /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead.
+    pub waiters: Vec<Pid>,
+}
+
+impl Hold {
+    /// Followers queue for this key on purpose.
+    pub fn waiters_expected(&self) -> bool {
+        self.names.iter().any(|name| name.waiters_expected)
+    }
+}
+
+/// One session that waits for a lock, of whichever kind.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// The session.
+    pub pid: Pid,
+    /// What it waits for.
+    pub object: LockObject,
+    /// In which mode.
+    pub mode: LockMode,
+    /// How long.
+    pub waited: Waited,
+    /// It follows a leader on purpose: counts in no ">= w".
+    pub on_purpose: bool,
+    /// Holders in a conflicting mode, and the waiter directly ahead.
+    pub blocked_by: Vec<HolderRef>,
+    /// Where its chain ends; empty if it ends in a cycle.
+    pub roots: Vec<HolderRef>,
+}
+
+impl Waiting {
+    /// The advisory key that is waited for, if it is one.
+    pub fn key(&self) -> Option<AdvisoryKey> {
+        match self.object {
+            LockObject::Advisory(key) => Some(key),
+            LockObject::Other { .. } => None,
+        }
+    }
+}
+
+/// How long an entry's holders have been too few or too many.
+#[derive(Debug, Clone)]
+pub struct CountMismatch {
+    /// The place of the entry in the key book.
+    pub entry: usize,
+    /// Its holders now.
+    pub holders: Vec<HolderRef>,
+    /// For how long.
+    pub lasted: Duration,
+    /// In every poll since the first.
+    pub throughout: bool,
+}
+
+/// Everything known after a poll.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The target's name.
+    pub target: String,
+    /// The poll itself.
+    pub snapshot: Snapshot,
+    /// How many polls there were.
+    pub polls: u64,
+    /// From the first poll to this one.
+    pub observed: Duration,
+    /// Every granted advisory row.
+    pub holds: Vec<Hold>,
+    /// Every waiting session.
+    pub waiting: BTreeMap<Pid, Waiting>,
+    /// Cycles in the waits-for graph with an advisory edge, each sorted.
+    pub cycles: Vec<Vec<Pid>>,
+    /// All pools.
+    pub pools: Vec<(PoolReport, Vec<Pid>)>,
+    /// Entries with too few or too many holders.
+    pub count_mismatches: Vec<CountMismatch>,
+    /// The places of backends in the snapshot, by pid.
+    pub(crate) backends: BTreeMap<Pid, usize>,
+    /// The places of holds, by holder.
+    pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
+    /// Waiters by the holder where their chain ends (advisory waits only).
+    pub(crate) by_root: BTreeMap<HolderRef, Vec<Pid>>,
+}
+
+impl Observed {
+    /// A backend of the snapshot.
+    pub fn backend(&self, pid: Pid) -> Option<&Backend> {
+        self.backends.get(&pid).map(|&place| &self.snapshot.backends[place])
+    }
+
+    /// A prepared transaction of the snapshot.
+    pub fn prepared(&self, id: VirtualTransaction) -> Option<&PreparedTransaction> {
+        self.snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id)
+    }
+
+    /// All holders.
+    pub fn holders(&self) -> impl Iterator<Item = HolderRef> + '_ {
+        self.by_holder.keys().copied()
+    }
+
+    /// All holds of a holder.
+    pub fn holds_of(&self, holder: HolderRef) -> impl Iterator<Item = &Hold> + '_ {
+        self.by_holder.get(&holder).into_iter().flatten().map(|&place| &self.holds[place])
+    }
+
+    /// Every session that waits for an advisory lock and whose chain ends at this holder.
+    pub fn waiters_of(&self, root: HolderRef) -> &[Pid] {
+        self.by_root.get(&root).map_or(&[], Vec::as_slice)
+    }
+
+    /// How long a backend has been in its present state.
+    pub fn state_for(&self, backend: &Backend) -> Option<Duration> {
+        backend.state_change.map(|change| crate::model::age(self.snapshot.sampled_at, change))
+    }
+}

@@ -1,0 +1,106 @@
+//! One row of `pg_stat_activity`.
+
+use super::{Oid, Pid, Time};
+
+/// `pg_stat_activity.state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackendState {
+    /// active
+    Active,
+    /// idle
+    Idle,
+    /// idle in transaction
+    IdleInTransaction,
+    /// idle in transaction (aborted)
+    IdleInTransactionAborted,
+    /// fastpath function call
+    Fastpath,
+    /// disabled: `track_activities` is off in that session
+    Disabled,
+}
+
+impl BackendState {
+    /// The text that `pg_stat_activity.state` shows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::IdleInTransaction => "idle in transaction",
+            Self::IdleInTransactionAborted => "idle in transaction (aborted)",
+            Self::Fastpath => "fastpath function call",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The state of that text; nothing for a text that PostgreSQL 12 to 18 do not use.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::Active,
+            Self::Idle,
+            Self::IdleInTransaction,
+            Self::IdleInTransactionAborted,
+            Self::Fastpath,
+            Self::Disabled,
+        ]
+        .into_iter()
+        .find(|state| state.name() == name)
+    }
+
+    /// Idle, in or out of a transaction: no statement runs.
+    pub fn is_idle(self) -> bool {
+        matches!(self, Self::Idle | Self::IdleInTransaction | Self::IdleInTransactionAborted)
+    }
+}
+
+/// One backend, as `pg_stat_activity` shows it to our role. Texts are UTF-8 already, whatever the encoding of the
+/// backend's database, and still hostile: a stranger chose them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// pid
+    pub pid: Pid,
+    /// `leader_pid`: the leader of a parallel worker (PostgreSQL 13 and later).
+    pub leader_pid: Option<Pid>,
+    /// `backend_type`, as `client backend`; NULL is empty.
+    pub backend_type: String,
+    /// datid
+    pub datid: Option<Oid>,
+    /// datname
+    pub database: Option<String>,
+    /// usename; NULL when the role was dropped.
+    pub user: Option<String>,
+    /// `application_name`; empty when none was given.
+    pub application: String,
+    /// `client_addr`; NULL for a Unix socket, or hidden from us.
+    pub client_addr: Option<String>,
+    /// `client_port`; -1 for a Unix socket.
+    pub client_port: Option<i32>,
+    /// `backend_start`; NULL when hidden from us.
+    pub backend_start: Option<Time>,
+    /// `xact_start`
+    pub xact_start: Option<Time>,
+    /// `query_start`
+    pub query_start: Option<Time>,
+    /// `state_change`
+    pub state_change: Option<Time>,
+    /// state; NULL when hidden from us, or for a background worker that reports none.
+    pub state: Option<BackendState>,
+    /// Whether the present transaction has a transaction id, so has written (`backend_xid`).
+    pub has_written: bool,
+    /// The current or last statement, cut to at most 1,024 bytes. Only of backends that hold or wait for a lock
+    /// of the snapshot; of others nothing.
+    pub query: Option<String>,
+    /// Whether that statement names an advisory lock function, of any backend whose query we may see.
+    pub calls_advisory: bool,
+}
+
+impl Backend {
+    /// A hidden backend: our role may not see its state (or `track_activities` is off in it).
+    pub fn is_hidden(&self) -> bool {
+        self.backend_start.is_none() || self.state == Some(BackendState::Disabled)
+    }
+
+    /// A client's connection, as opposed to a background process or a walsender.
+    pub fn is_client(&self) -> bool {
+        self.backend_type == "client backend"
+    }
+}
