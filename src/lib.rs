@@ -3,5 +3,8 @@
 pub mod analysis;
 pub mod keys;
 pub mod model;
+pub mod monitor;
 pub mod quote;
+pub mod report_of;
 pub mod rules;
+pub mod silences;

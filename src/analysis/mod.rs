@@ -3,7 +3,17 @@
 //! Pure: time comes in with the [`Snapshot`](crate::model::Snapshot). This module must not read a clock, a file,
 //! the environment or a socket, and it knows nothing of how a Report is shown.
 
+mod components;
+mod hold_memory;
 pub mod observed;
+mod pools;
 pub mod report;
+#[cfg(test)]
+mod tests;
+mod tracker;
+mod wait_memory;
+mod waits;
 
-pub use observed::{Hold, HoldScope, HolderRef, Observed, Thresholds, Waiting};
+pub use observed::{CountMismatch, Hold, HoldScope, HolderRef, Observed, Quiet, Thresholds, Waiting};
+pub use pools::Grouping;
+pub use tracker::{TargetNames, Tracker};

@@ -49,6 +49,18 @@ pub enum HoldScope {
     Unknown,
 }
 
+/// A run of polls that all saw a lock, in none of which the session's statement named a session-level advisory lock
+/// function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quiet {
+    /// From the first poll of the run to this one.
+    pub lasted: Duration,
+    /// How many polls.
+    pub polls: u64,
+    /// In one of them the lock was proved to be session scope.
+    pub session_scope: bool,
+}
+
 /// One granted advisory row, with what polls have taught about it.
 #[derive(Debug, Clone)]
 pub struct Hold {
@@ -66,14 +78,8 @@ pub struct Hold {
     pub unbroken: Duration,
     /// In the unbroken hold, the backend ended a statement that began after the hold was first seen.
     pub ended_other_statement: bool,
-    /// It was seen in every poll for this long, broken or not.
-    pub seen_for: Duration,
-    /// In so many polls, without a gap.
-    pub seen_polls: u64,
-    /// In one of these polls it was proved to be session scope.
-    pub seen_session_scope: bool,
-    /// In one of these polls the session's statement named an advisory lock function.
-    pub seen_advisory_call: bool,
+    /// What polls have seen of it, broken or not, since its session last ran a session-level advisory function.
+    pub quiet: Quiet,
     /// Whether the row's local transaction id is 0 in this poll.
     pub local_zero: bool,
     /// Which statement was current when it first appeared; nothing in a single look.
@@ -110,8 +116,10 @@ pub struct Waiting {
     pub on_purpose: bool,
     /// Holders in a conflicting mode, and the waiter directly ahead.
     pub blocked_by: Vec<HolderRef>,
-    /// Where its chain ends; empty if it ends in a cycle.
-    pub roots: Vec<HolderRef>,
+    /// Where its chain ends; empty if it ends in nothing but a cycle.
+    pub roots: Arc<[HolderRef]>,
+    /// Cycles that its chain ends in, or that it is part of, by their place in [`Observed::cycles`].
+    pub cycles: Arc<[usize]>,
 }
 
 impl Waiting {
@@ -148,7 +156,7 @@ pub struct Observed {
     pub polls: u64,
     /// From the first poll to this one.
     pub observed: Duration,
-    /// Every granted advisory row.
+    /// Every granted advisory row, by key, mode and holder.
     pub holds: Vec<Hold>,
     /// Every waiting session.
     pub waiting: BTreeMap<Pid, Waiting>,
@@ -160,10 +168,14 @@ pub struct Observed {
     pub count_mismatches: Vec<CountMismatch>,
     /// The places of backends in the snapshot, by pid.
     pub(crate) backends: BTreeMap<Pid, usize>,
+    /// The places of client backends' pools, by pid.
+    pub(crate) pool_of: BTreeMap<Pid, usize>,
     /// The places of holds, by holder.
     pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
     /// Waiters by the holder where their chain ends (advisory waits only).
     pub(crate) by_root: BTreeMap<HolderRef, Vec<Pid>>,
+    /// Waiters by the cycle that their chain ends in (advisory waits only).
+    pub(crate) by_cycle: Vec<Vec<Pid>>,
 }
 
 impl Observed {
@@ -172,9 +184,24 @@ impl Observed {
         self.backends.get(&pid).map(|&place| &self.snapshot.backends[place])
     }
 
+    /// The application group of a backend: that of its pool, or its `application_name` where it is in none.
+    pub fn group(&self, backend: &Backend) -> &str {
+        match self.pool_of.get(&backend.pid) {
+            Some(&place) => &self.pools[place].0.application,
+            None => self.backend(backend.pid).map_or("", |backend| &backend.application),
+        }
+    }
+
     /// A prepared transaction of the snapshot.
     pub fn prepared(&self, id: VirtualTransaction) -> Option<&PreparedTransaction> {
         self.snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id)
+    }
+
+    /// All holds of a key.
+    pub fn holds_on(&self, key: AdvisoryKey) -> &[Hold] {
+        let start = self.holds.partition_point(|hold| hold.key < key);
+        let end = start + self.holds[start..].partition_point(|hold| hold.key == key);
+        &self.holds[start..end]
     }
 
     /// All holders.
@@ -190,6 +217,11 @@ impl Observed {
     /// Every session that waits for an advisory lock and whose chain ends at this holder.
     pub fn waiters_of(&self, root: HolderRef) -> &[Pid] {
         self.by_root.get(&root).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every session that waits for an advisory lock and whose chain ends in this cycle, its members among them.
+    pub fn waiters_of_cycle(&self, cycle: usize) -> &[Pid] {
+        self.by_cycle.get(cycle).map_or(&[], Vec::as_slice)
     }
 
     /// How long a backend has been in its present state.

@@ -1,5 +1,6 @@
 //! The Report: all that any front end shows. It mirrors the JSON of `check --format json`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::keys::{Kind, Source};
@@ -249,8 +250,8 @@ pub struct LockReport {
     pub held: HeldFor,
     /// The statement that was current when the lock first appeared.
     pub first_seen: Option<FirstSeen>,
-    /// Who holds it.
-    pub holder: HolderReport,
+    /// Who holds it; shared by all locks of one holder.
+    pub holder: Arc<HolderReport>,
     /// Who queues for exactly this key, longest first.
     pub waiters: Vec<WaiterReport>,
     /// Rules that name this lock.
@@ -263,7 +264,7 @@ pub struct FirstSeen {
     /// The server's clock at that poll.
     pub at: Time,
     /// The statement.
-    pub query: Option<String>,
+    pub query: Option<Arc<str>>,
     /// It was running or had just ended: it took the lock.
     pub certain: bool,
 }

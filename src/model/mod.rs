@@ -8,6 +8,8 @@ mod backend;
 mod lock;
 mod server;
 mod snapshot;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use backend::{Backend, BackendState};
 pub use lock::{AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, VirtualTransaction};

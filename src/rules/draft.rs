@@ -1,9 +1,11 @@
-//! What a rule hands over, and what it is given.
+//! What a rule is given, and what it hands over.
+
+use std::time::Duration;
 
 use crate::analysis::report::{Action, HeldFor, Severity};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
-use crate::keys::KeyBook;
-use crate::model::{AdvisoryKey, Pid};
+use crate::keys::{KeyBook, Kind};
+use crate::model::{AdvisoryKey, Backend, Pid};
 
 /// What a rule may look at.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +16,8 @@ pub struct Context<'a> {
     pub thresholds: &'a Thresholds,
     /// The names of keys.
     pub book: &'a KeyBook,
-    /// This is the last poll of an observation that is shorter than the idle threshold, or a single look.
+    /// This is a single look, or an observation that is shorter than the idle threshold: what lasted all through it
+    /// counts as having lasted.
     pub short_observation: bool,
 }
 
@@ -39,7 +42,7 @@ pub enum Subject {
     Target,
 }
 
-/// A finding before absorption, silences and wording of advice.
+/// A finding before absorption, silences and the wording of advice.
 #[derive(Debug, Clone)]
 pub struct Draft {
     /// The rule's name.
@@ -68,22 +71,133 @@ pub struct Draft {
     pub action: Action,
     /// For `cancel-waiter`: whom to cancel.
     pub cancel: Vec<Pid>,
+    /// A carried-lock that polls have proved, or any finding of another rule.
+    pub proved: bool,
+}
+
+impl Draft {
+    /// A draft with nothing in it but what it is about and how bad it is.
+    pub fn new(rule: &'static str, subject: Subject, severity: Severity, action: Action) -> Self {
+        Self {
+            rule,
+            subject,
+            severity,
+            summary: String::new(),
+            detail: Vec::new(),
+            keys: Vec::new(),
+            key_texts: Vec::new(),
+            pids: Vec::new(),
+            gid: None,
+            waiters: Vec::new(),
+            held: None,
+            action,
+            cancel: Vec::new(),
+            proved: true,
+        }
+    }
+
+    /// Takes keys and hold time from these holds.
+    #[must_use]
+    pub fn with_holds(mut self, holds: &[&Hold]) -> Self {
+        self.keys = holds.iter().map(|hold| hold.key).collect();
+        self.keys.sort_unstable();
+        self.keys.dedup();
+        self.held = longest_held(holds);
+        self
+    }
+
+    /// Names the holder: pid or gid.
+    #[must_use]
+    pub fn with_holder(mut self, context: &Context<'_>, holder: HolderRef) -> Self {
+        match holder {
+            HolderRef::Session(pid) => self.pids.push(pid),
+            HolderRef::Prepared(id) => {
+                self.gid = context.observed.prepared(id).map(|prepared| prepared.gid.clone());
+            }
+        }
+        self
+    }
+
+    /// Names who waits, longest first.
+    #[must_use]
+    pub fn with_waiters(mut self, context: &Context<'_>, waiters: &[Pid]) -> Self {
+        self.waiters = waiters.to_vec();
+        context.sort_waiters(&mut self.waiters);
+        self
+    }
+}
+
+/// The hold with the largest lower bound says how long.
+pub fn longest_held(holds: &[&Hold]) -> Option<HeldFor> {
+    holds.iter().map(|hold| hold.held).max_by_key(|held| (held.at_least, std::cmp::Reverse(held.at_most)))
 }
 
 impl<'a> Context<'a> {
     /// The holds of the draft's keys by the draft's own sessions or prepared transaction.
-    pub fn holds_of_draft(&self, draft: &'a Draft) -> Vec<&'a Hold> {
-        self.observed
-            .holds
+    pub fn holds_of_draft(&self, draft: &Draft) -> Vec<&'a Hold> {
+        let sessions = draft.pids.iter().map(|&pid| HolderRef::Session(pid));
+        let prepared = self
+            .observed
+            .snapshot
+            .prepared
             .iter()
+            .filter(|prepared| draft.gid.as_ref() == Some(&prepared.gid))
+            .map(|prepared| HolderRef::Prepared(prepared.virtualtransaction));
+        sessions
+            .chain(prepared)
+            .flat_map(|holder| self.observed.holds_of(holder))
             .filter(|hold| draft.keys.binary_search(&hold.key).is_ok())
-            .filter(|hold| match hold.holder {
-                HolderRef::Session(pid) => draft.pids.contains(&pid),
-                HolderRef::Prepared(id) => {
-                    draft.gid.is_some()
-                        && self.observed.prepared(id).map(|prepared| prepared.gid.as_str()) == draft.gid.as_deref()
-                }
-            })
             .collect()
+    }
+
+    /// Longest wait first, then by pid; each once.
+    pub fn sort_waiters(&self, waiters: &mut Vec<Pid>) {
+        let waited = |pid: &Pid| self.observed.waiting.get(pid).map_or(Duration::ZERO, |wait| wait.waited.duration);
+        waiters.sort_by_key(|pid| (std::cmp::Reverse(waited(pid)), *pid));
+        waiters.dedup();
+    }
+
+    /// Whether this session has waited for at least w, and not on purpose.
+    pub fn has_waited(&self, pid: Pid) -> bool {
+        self.observed.waiting.get(&pid).is_some_and(|wait| !wait.on_purpose && self.waited_long(pid))
+    }
+
+    /// Whether this session has waited for at least w, on purpose or not.
+    pub fn waited_long(&self, pid: Pid) -> bool {
+        self.observed.waiting.get(&pid).is_some_and(|wait| wait.waited.duration >= self.thresholds.wait)
+    }
+
+    /// The holds that the session rules judge: no extension's keys, and no expected ones unless a session has waited
+    /// long for them.
+    pub fn judged_holds(&self, holder: HolderRef) -> Vec<&'a Hold> {
+        self.observed.holds_of(holder).filter(|hold| self.is_judged(hold)).collect()
+    }
+
+    /// Whether the session rules judge this hold.
+    pub fn is_judged(&self, hold: &Hold) -> bool {
+        !hold.key.numbers.is_extension() && (!hold.expected || hold.waiters.iter().any(|&pid| self.has_waited(pid)))
+    }
+
+    /// Critical if somebody has waited long, or it has been held for longer than `--critical-after`; else a warning.
+    pub fn critical_when_waited_for(&self, draft: &Draft) -> Severity {
+        let waited = draft.waiters.iter().any(|&pid| self.has_waited(pid));
+        let overdue = match (self.thresholds.critical_after, draft.held) {
+            (Some(limit), Some(held)) => held.at_least > limit,
+            _ => false,
+        };
+        if waited || overdue { Severity::Critical } else { Severity::Warning }
+    }
+
+    /// The backend of a session.
+    pub fn backend(&self, pid: Pid) -> Option<&'a Backend> {
+        self.observed.backend(pid)
+    }
+
+    /// Whether the hold is that of a job or a migration within the time that such work normally takes.
+    pub fn is_work(hold: &Hold) -> bool {
+        hold.names.iter().any(|name| {
+            matches!(name.kind, Kind::Job | Kind::Migration)
+                && name.max_hold.is_some_and(|max_hold| hold.held.at_least < max_hold)
+        })
     }
 }

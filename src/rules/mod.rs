@@ -1,9 +1,108 @@
 //! The rules: one file each. From [`Observed`](crate::analysis::Observed) to findings.
 //!
 //! Pure, like everything that decides. A rule says what is wrong and how bad; the wording of advice is in
-//! [`advice`], who absorbs whom is here.
+//! [`advice`], who absorbs whom is here. To add a rule: its file, its line in [`ALL`], its page, a case.
 
+mod aborted_transaction_holder;
 pub mod advice;
+mod blocked_waiters;
+mod by_entry;
+mod carried_lock;
+pub mod companions;
 mod draft;
+mod hidden_deadlock;
+mod hidden_sessions;
+mod holder_count;
+mod idle_holder;
+mod idle_in_transaction_holder;
+mod key_collision;
+mod key_hoard;
+mod lock_cycle;
+mod lock_table;
+mod overlong_hold;
+mod pool_starved;
+mod prepared_transaction_holder;
+mod scope_violation;
+mod shared_key;
+mod standby_lock;
+#[cfg(test)]
+mod tests;
+mod unexpected_holder;
+pub mod words;
 
 pub use draft::{Context, Draft, Subject};
+pub use hidden_sessions::hidden_holders;
+
+/// One rule.
+pub trait Rule: std::fmt::Debug + Sync {
+    /// The name that users, scripts and Prometheus know it by.
+    fn name(&self) -> &'static str;
+
+    /// What it finds. `before` has the findings of the rules that stand before it in [`ALL`], absorbed or not.
+    fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft>;
+
+    /// Whether a finding of this rule says all that the other one says, and more.
+    fn absorbs(&self, _mine: &Draft, _other: &Draft) -> bool {
+        false
+    }
+}
+
+/// All rules, in the order in which they judge and absorb.
+pub const ALL: &[&dyn Rule] = &[
+    &idle_holder::IdleHolder,
+    &idle_in_transaction_holder::IdleInTransactionHolder,
+    &aborted_transaction_holder::AbortedTransactionHolder,
+    &carried_lock::CarriedLock,
+    &prepared_transaction_holder::PreparedTransactionHolder,
+    &hidden_deadlock::HiddenDeadlock,
+    &lock_cycle::LockCycle,
+    &blocked_waiters::BlockedWaiters,
+    &key_hoard::KeyHoard,
+    &pool_starved::PoolStarved,
+    &unexpected_holder::UnexpectedHolder,
+    &scope_violation::ScopeViolation,
+    &overlong_hold::OverlongHold,
+    &holder_count::HolderCount,
+    &key_collision::KeyCollision,
+    &shared_key::SharedKey,
+    &lock_table::LockTablePressure,
+    &lock_table::LockTableFull,
+    &hidden_sessions::HiddenSessions,
+    &standby_lock::StandbyLock,
+];
+
+/// The rules that judge one session by its state; a session gets at most one of them.
+pub fn is_state_rule(name: &str) -> bool {
+    matches!(name, "idle-holder" | "carried-lock" | "idle-in-transaction-holder" | "aborted-transaction-holder")
+}
+
+/// Judges by all rules and lets the more specific finding absorb the general one: one situation, one finding.
+pub fn judge(context: &Context<'_>) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for rule in ALL {
+        let found = rule.judge(context, &drafts);
+        drafts.extend(found);
+    }
+    let mut absorbed = vec![false; drafts.len()];
+    for rule in ALL {
+        for mine in 0..drafts.len() {
+            if absorbed[mine] || drafts[mine].rule != rule.name() {
+                continue;
+            }
+            for other in 0..drafts.len() {
+                if other == mine || absorbed[other] || !rule.absorbs(&drafts[mine], &drafts[other]) {
+                    continue;
+                }
+                absorbed[other] = true;
+                let (severity, waiters) = (drafts[other].severity, drafts[other].waiters.clone());
+                let taker = &mut drafts[mine];
+                taker.severity = taker.severity.max(severity);
+                taker.waiters.extend(waiters);
+                context.sort_waiters(&mut taker.waiters);
+            }
+        }
+    }
+    let mut absorbed = absorbed.into_iter();
+    drafts.retain(|_| !absorbed.next().unwrap_or_default());
+    drafts
+}

@@ -1,0 +1,249 @@
+//! The memory of one hold: its bounds, whether it is unbroken, what was proved of its scope.
+//!
+//! PostgreSQL keeps no grant time. Two samples alone prove nothing: a worker that takes and frees its key for each job
+//! is seen holding it in every poll. So a hold counts as unbroken between two polls only if the holder began no
+//! statement in between, or if one conflicting session waited for it all the time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
+use super::report::{FirstSeen, HeldFor};
+use super::tracker::BackendMemory;
+use super::wait_memory::WaitMemory;
+use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
+
+/// One poll's moment, on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// Our own monotonic clock.
+    pub monotonic: Duration,
+    /// The server's clock.
+    pub server: Time,
+}
+
+/// What one poll shows of one hold.
+pub(super) struct Sight<'a> {
+    pub row: &'a LockRow,
+    /// Nothing for a prepared transaction.
+    pub backend: Option<&'a Backend>,
+    /// The backend's doing at the last poll.
+    pub before: Option<&'a BackendMemory>,
+    /// When the transaction was prepared, if it is one.
+    pub prepared: Option<Time>,
+    pub before_locks: Time,
+    pub now: Moment,
+    /// The last poll.
+    pub last: Option<Moment>,
+    /// Who queues for the key.
+    pub queue: &'a [&'a Waiting],
+    pub waits: &'a WaitMemory,
+}
+
+impl Sight<'_> {
+    /// Sessions that queue for the key in a mode that conflicts with this hold.
+    fn conflicting(&self) -> impl Iterator<Item = &Waiting> {
+        self.queue
+            .iter()
+            .copied()
+            .filter(|wait| wait.mode.conflicts_with(self.row.mode))
+            .filter(|wait| self.backend.is_none_or(|backend| backend.pid != wait.pid))
+    }
+
+    fn is_unbroken(&self) -> bool {
+        let Some(backend) = self.backend else { return true };
+        self.before.is_some_and(|before| before.began_no_statement(&BackendMemory::of(backend, self.before_locks)))
+            || self.conflicting().any(|wait| self.waits.continued(wait.pid))
+    }
+
+    /// Proof in this very poll that the lock is session scope: no transaction, and not in the instant of a COMMIT,
+    /// for the session has rested since before the locks were read.
+    fn proves_session_scope(&self) -> bool {
+        self.row.virtualtransaction.local == 0
+            && self.backend.is_some_and(|backend| {
+                matches!(backend.state, Some(BackendState::Idle | BackendState::IdleInTransactionAborted))
+                    && backend.state_change.is_some_and(|change| change < self.before_locks)
+            })
+    }
+
+    /// How long the lock has surely been held, by what this poll alone shows.
+    fn shown_held(&self) -> Duration {
+        if let Some(prepared) = self.prepared {
+            return age(self.now.server, prepared);
+        }
+        let Some(backend) = self.backend else { return Duration::ZERO };
+        let rested = match (backend.state, backend.state_change) {
+            (Some(state), Some(change)) if state.is_idle() => age(self.now.server, change),
+            _ => Duration::ZERO,
+        };
+        // The queue is served in order: a statement that began after a conflicting session had queued did not take
+        // the lock.
+        let earlier_statement = backend.query_start.filter(|&start| {
+            self.conflicting().any(|wait| self.waits.queued_by(wait.pid).is_some_and(|queued| queued < start))
+        });
+        rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
+    }
+
+    fn names_session_function(&self) -> bool {
+        let Some(backend) = self.backend else { return false };
+        let Some(query) = &backend.query else { return true };
+        if !backend.calls_advisory {
+            return false;
+        }
+        let query = query.to_ascii_lowercase();
+        let names = |word: &str| query.contains(word);
+        names("pg_advisory_lock")
+            || names("pg_try_advisory_lock")
+            || names("pg_advisory_unlock")
+            // Named beyond the text that we were given.
+            || !names("advisory_xact_lock")
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct HoldMemory {
+    first_seen: FirstSeen,
+    /// The last poll without it.
+    last_without: Option<Duration>,
+    /// The first poll from which the hold is unbroken.
+    unbroken_since: Moment,
+    /// The largest proved length, and our clock then.
+    proved: (Duration, Duration),
+    proved_session: bool,
+    /// The statement that was current when the unbroken hold was first seen, then a later one.
+    first_statement: Option<Time>,
+    other_statement: Option<Time>,
+    ended_other_statement: bool,
+    quiet_since: Option<Duration>,
+    quiet_polls: u64,
+    quiet_session_scope: bool,
+    fresh: bool,
+}
+
+impl HoldMemory {
+    /// A lock that the last poll did not show.
+    pub(super) fn new(sight: &Sight<'_>) -> Self {
+        let backend = sight.backend;
+        let certain = match (sight.last, backend.and_then(|backend| backend.query_start)) {
+            (Some(last), Some(start)) => start > last.server,
+            _ => false,
+        };
+        Self {
+            first_seen: FirstSeen {
+                at: sight.now.server,
+                query: backend.and_then(|backend| backend.query.as_deref()).map(Arc::from),
+                certain,
+            },
+            last_without: sight.last.map(|last| last.monotonic),
+            unbroken_since: sight.now,
+            proved: (Duration::ZERO, sight.now.monotonic),
+            proved_session: false,
+            first_statement: None,
+            other_statement: None,
+            ended_other_statement: false,
+            quiet_since: None,
+            quiet_polls: 0,
+            quiet_session_scope: false,
+            fresh: true,
+        }
+    }
+
+    /// Takes in this poll.
+    pub(super) fn see(&mut self, sight: &Sight<'_>) {
+        if self.fresh || !sight.is_unbroken() {
+            self.begin(sight);
+        }
+        self.fresh = false;
+        let proof = sight.proves_session_scope();
+        self.see_scope(sight, proof);
+        self.see_statements(sight);
+        self.see_quiet(sight, proof);
+        let grown = self.grown(sight.now.monotonic);
+        self.proved = (grown.max(sight.shown_held()), sight.now.monotonic);
+    }
+
+    fn begin(&mut self, sight: &Sight<'_>) {
+        self.unbroken_since = sight.now;
+        self.proved = (Duration::ZERO, sight.now.monotonic);
+        self.proved_session = false;
+        self.first_statement = sight.backend.and_then(|backend| backend.query_start);
+        self.other_statement = None;
+        self.ended_other_statement = false;
+    }
+
+    fn see_scope(&mut self, sight: &Sight<'_>, proof: bool) {
+        // A transaction that began after the locks were read says nothing about them.
+        let before_transaction = sight
+            .backend
+            .and_then(|backend| backend.xact_start)
+            .is_some_and(|start| self.unbroken_since.server < start && start < sight.before_locks);
+        self.proved_session |= proof || before_transaction;
+    }
+
+    fn see_statements(&mut self, sight: &Sight<'_>) {
+        let Some(backend) = sight.backend else { return };
+        let (Some(first), Some(current)) = (self.first_statement, backend.query_start) else { return };
+        if self.other_statement.is_some_and(|other| other != current) {
+            self.ended_other_statement = true;
+        }
+        if current > first {
+            self.other_statement = Some(current);
+            self.ended_other_statement |= backend.state.is_some_and(BackendState::is_idle);
+        }
+    }
+
+    fn see_quiet(&mut self, sight: &Sight<'_>, proof: bool) {
+        if sight.names_session_function() {
+            self.quiet_since = None;
+            self.quiet_polls = 0;
+            self.quiet_session_scope = false;
+            return;
+        }
+        self.quiet_since.get_or_insert(sight.now.monotonic);
+        self.quiet_polls += 1;
+        self.quiet_session_scope |= proof;
+    }
+
+    fn grown(&self, now: Duration) -> Duration {
+        self.proved.0 + now.saturating_sub(self.proved.1)
+    }
+
+    /// The hold as it is known now.
+    pub(super) fn hold(&self, sight: &Sight<'_>, key: AdvisoryKey, holder: HolderRef, polls: u64) -> Hold {
+        let now = sight.now;
+        let at_least = self.proved.0;
+        let at_most = sight.backend.and_then(|backend| {
+            let connected = backend.backend_start.map(|start| age(now.server, start));
+            let absent = self.last_without.map(|last| now.monotonic.saturating_sub(last));
+            match (connected, absent) {
+                (Some(connected), Some(absent)) => Some(connected.min(absent)),
+                (one, other) => one.or(other),
+            }
+        });
+        let scope = match (sight.prepared, self.proved_session) {
+            (Some(_), _) => HoldScope::Transaction,
+            (None, true) => HoldScope::Session,
+            (None, false) => HoldScope::Unknown,
+        };
+        Hold {
+            key,
+            mode: sight.row.mode,
+            holder,
+            scope,
+            held: HeldFor { at_least, at_most: at_most.map(|at_most| at_most.max(at_least)) },
+            unbroken: now.monotonic.saturating_sub(self.unbroken_since.monotonic),
+            ended_other_statement: self.ended_other_statement,
+            quiet: Quiet {
+                lasted: self.quiet_since.map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(since)),
+                polls: self.quiet_polls,
+                session_scope: self.quiet_session_scope,
+            },
+            local_zero: sight.row.virtualtransaction.local == 0,
+            first_seen: (polls > 1).then(|| self.first_seen.clone()),
+            names: Vec::new(),
+            expected: false,
+            holder_entries: Vec::new(),
+            waiters: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One target's judgement: Snapshot -> Tracker -> rules -> Report.
+//!
+//! Pure: it knows what the poller hands in and reads nothing itself. It remembers what is needed to say since when a
+//! finding has been there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::analysis::report::TargetReport;
+use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker};
+use crate::keys::KeyBook;
+use crate::model::{Snapshot, Time};
+use crate::report_of::report_of;
+use crate::rules::{self, Context};
+
+/// Everything that decides about one target, and its memory.
+#[derive(Debug)]
+pub struct Monitor {
+    target: String,
+    thresholds: Thresholds,
+    book: Arc<KeyBook>,
+    grouping: Grouping,
+    short_observation: bool,
+    tracker: Tracker,
+    /// Findings of the last poll, by id, and the poll that first showed each.
+    since: HashMap<String, Time>,
+}
+
+impl Monitor {
+    /// A monitor that has seen nothing yet. `short_observation` says that polls will end before the idle threshold
+    /// has passed: what then lasts all through counts as having lasted.
+    pub fn new(
+        target: String,
+        thresholds: Thresholds,
+        book: Arc<KeyBook>,
+        grouping: Grouping,
+        short_observation: bool,
+    ) -> Self {
+        Self {
+            target,
+            thresholds,
+            book,
+            grouping,
+            short_observation,
+            tracker: Tracker::default(),
+            since: HashMap::new(),
+        }
+    }
+
+    /// The target's name.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Takes in one poll and judges.
+    pub fn observe(&mut self, snapshot: Snapshot) -> TargetReport {
+        let names = TargetNames { target: &self.target, book: &self.book, grouping: &self.grouping };
+        let observed = self.tracker.observe(snapshot, names);
+        let context = Context {
+            observed: &observed,
+            thresholds: &self.thresholds,
+            book: &self.book,
+            short_observation: self.short_observation,
+        };
+        let drafts = rules::judge(&context);
+        let mut report = report_of(&context, &drafts);
+        let sampled_at = observed.snapshot.sampled_at;
+        let mut since = HashMap::new();
+        for finding in &mut report.findings {
+            let begun = self.since.get(&finding.id).copied().unwrap_or(sampled_at);
+            since.insert(finding.id.clone(), begun);
+            // A single look cannot say since when.
+            finding.since = (observed.polls > 1).then_some(begun);
+        }
+        self.since = since;
+        report
+    }
+
+    /// Takes a new dictionary, from the next poll on. What was learned of the locks stays.
+    pub fn set_book(&mut self, book: Arc<KeyBook>) {
+        self.book = book;
+    }
+
+    /// Since when each present finding has been there, by id.
+    pub fn present(&self) -> BTreeMap<&str, Time> {
+        self.since.iter().map(|(id, &since)| (id.as_str(), since)).collect()
+    }
+}

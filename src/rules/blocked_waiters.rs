@@ -1,0 +1,111 @@
+//! `blocked-waiters`: a session has waited for at least w, and no rule that says more names the root of its chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Context, Draft, Rule, Subject, is_state_rule, words};
+use crate::analysis::report::{Action, Severity};
+use crate::analysis::{Hold, HolderRef, Waiting};
+use crate::model::{AdvisoryKey, Pid};
+
+/// So many waiters of one root are critical by themselves.
+const CRITICAL_WAITERS: usize = 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct BlockedWaiters;
+
+impl Rule for BlockedWaiters {
+    fn name(&self) -> &'static str {
+        "blocked-waiters"
+    }
+
+    fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft> {
+        let named = |root: &HolderRef| before.iter().any(|draft| names_root(draft, *root));
+        let mut circling: BTreeSet<Pid> = BTreeSet::new();
+        for draft in before.iter().filter(|draft| draft.rule == "lock-cycle") {
+            circling.extend(&draft.pids);
+        }
+        let mut roots: BTreeSet<HolderRef> = BTreeSet::new();
+        for wait in context.observed.waiting.values().filter(|wait| wait.key().is_some()) {
+            if context.has_waited(wait.pid) && !circling.contains(&wait.pid) {
+                roots.extend(wait.roots.iter().filter(|root| !named(root)));
+            }
+        }
+        // Shared readers have the same waiters: one finding with all of them.
+        let mut groups: BTreeMap<Vec<Pid>, Vec<HolderRef>> = BTreeMap::new();
+        for root in roots {
+            let waiters: Vec<Pid> =
+                context.observed.waiters_of(root).iter().copied().filter(|pid| !circling.contains(pid)).collect();
+            groups.entry(waiters).or_default().push(root);
+        }
+        groups.into_iter().map(|(waiters, roots)| self.draft(context, &waiters, &roots)).collect()
+    }
+}
+
+impl BlockedWaiters {
+    fn draft(&self, context: &Context<'_>, waiters: &[Pid], roots: &[HolderRef]) -> Draft {
+        let waits = || waiters.iter().filter_map(|pid| context.observed.waiting.get(pid));
+        let keys: BTreeSet<AdvisoryKey> = waits().filter_map(Waiting::key).collect();
+        let held: Vec<&Hold> = keys.iter().flat_map(|key| context.observed.holds_on(*key)).collect();
+        let own: Vec<&Hold> = held.iter().copied().filter(|hold| roots.contains(&hold.holder)).collect();
+        let severity = severity(context, waiters, &keys, &held);
+        let mut draft = Draft::new(self.name(), Subject::Roots(roots.to_vec()), severity, Action::Investigate)
+            .with_holds(&own)
+            .with_waiters(context, waiters);
+        draft.keys = keys.into_iter().collect();
+        for &root in roots {
+            draft = draft.with_holder(context, root);
+        }
+        let first = words::holder_label(context, roots[0]);
+        let others = match roots.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        draft.summary = format!(
+            "{} for {}, behind {first}{others}, which {}.",
+            words::waiters(context, waiters),
+            words::keys_label(context, &draft.keys),
+            doing(context, roots[0]),
+        );
+        draft.detail = words::evidence(context, &draft, &own);
+        if own.is_empty() {
+            draft.detail.push(
+                "The root of the chain holds none of these keys: it blocks their holder outside advisory locks."
+                    .to_owned(),
+            );
+        }
+        draft
+    }
+}
+
+fn names_root(draft: &Draft, root: HolderRef) -> bool {
+    let by_subject = draft.subject == Subject::Holder(root);
+    match draft.rule {
+        "prepared-transaction-holder" => by_subject,
+        "hidden-deadlock" => matches!(root, HolderRef::Session(pid) if draft.pids.contains(&pid)),
+        rule => is_state_rule(rule) && draft.proved && by_subject,
+    }
+}
+
+fn severity(context: &Context<'_>, waiters: &[Pid], keys: &BTreeSet<AdvisoryKey>, held: &[&Hold]) -> Severity {
+    let unwanted =
+        waiters.iter().filter_map(|pid| context.observed.waiting.get(pid)).filter(|wait| !wait.on_purpose).count();
+    let tenth = context.observed.snapshot.server.max_connections.div_ceil(10) as usize;
+    let many = unwanted >= CRITICAL_WAITERS || (unwanted >= 3 && unwanted >= tenth);
+    let work = keys.iter().all(|key| {
+        let mut holds = held.iter().filter(|hold| hold.key == *key).peekable();
+        holds.peek().is_some() && holds.all(|hold| Context::is_work(hold))
+    });
+    if many && !work { Severity::Critical } else { Severity::Warning }
+}
+
+fn doing(context: &Context<'_>, root: HolderRef) -> String {
+    let HolderRef::Session(pid) = root else { return "waits for its transaction manager".to_owned() };
+    let Some(backend) = context.backend(pid) else { return "has gone".to_owned() };
+    let lasted = context.observed.state_for(backend).map(words::duration);
+    match (backend.state, lasted) {
+        (Some(state), Some(lasted)) if state.is_idle() => format!("has been {} for {lasted}", state.name()),
+        (Some(_), Some(lasted)) => format!("has worked on one statement for {lasted}"),
+        _ => "does what we may not see".to_owned(),
+    }
+}

@@ -1,0 +1,47 @@
+//! Companions: sessions beside a holder that may be doing what its lock protects.
+
+use super::Context;
+use crate::analysis::HolderRef;
+use crate::model::{Backend, BackendState, Pid, age};
+
+/// Sessions of the same database, user and application group (the client address instead where a group is empty) that
+/// do not wait for the holder's keys, whose last statement calls no advisory lock function, and that are active, in a
+/// transaction, or ended a statement less than t ago. A second migrator that polls with try-lock is a victim, not a
+/// worker: its last statement gives it away.
+pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
+    let Some(own) = context.backend(holder) else { return Vec::new() };
+    let group = context.observed.group(own);
+    let beside = |other: &Backend| {
+        other.pid != holder
+            && other.is_client()
+            && other.database == own.database
+            && other.user == own.user
+            && context.observed.group(other) == group
+            && (!group.is_empty() || other.client_addr == own.client_addr)
+    };
+    context
+        .observed
+        .snapshot
+        .backends
+        .iter()
+        .filter(|other| beside(other) && !other.calls_advisory)
+        .filter(|other| works(context, other) && !waits_for(context, other.pid, holder))
+        .map(|other| other.pid)
+        .collect()
+}
+
+fn works(context: &Context<'_>, backend: &Backend) -> bool {
+    match backend.state {
+        Some(BackendState::Idle) => backend
+            .state_change
+            .is_some_and(|change| age(context.observed.snapshot.sampled_at, change) < context.thresholds.idle),
+        Some(BackendState::Disabled) | None => false,
+        Some(_) => true,
+    }
+}
+
+/// Whether a session queues for a key that the holder holds.
+fn waits_for(context: &Context<'_>, pid: Pid, holder: Pid) -> bool {
+    let key = context.observed.waiting.get(&pid).and_then(crate::analysis::Waiting::key);
+    key.is_some_and(|key| context.observed.holds_of(HolderRef::Session(holder)).any(|hold| hold.key == key))
+}

@@ -1,0 +1,56 @@
+//! `hidden-sessions`: locks are held by sessions whose state we may not see. Blind is not clean.
+
+use super::{Context, Draft, Rule, Subject, words};
+use crate::analysis::report::{Action, Severity};
+use crate::analysis::{Hold, HolderRef};
+use crate::quote;
+
+/// See the module.
+#[derive(Debug)]
+pub struct HiddenSessions;
+
+/// Holders whose state we may not see. Expected ones and extensions' are not judged anyway.
+pub fn hidden_holders(context: &Context<'_>) -> Vec<HolderRef> {
+    context
+        .observed
+        .holders()
+        .filter(|holder| match holder {
+            HolderRef::Session(pid) => context.backend(*pid).is_some_and(crate::model::Backend::is_hidden),
+            HolderRef::Prepared(_) => false,
+        })
+        .filter(|holder| !context.judged_holds(*holder).is_empty())
+        .collect()
+}
+
+impl Rule for HiddenSessions {
+    fn name(&self) -> &'static str {
+        "hidden-sessions"
+    }
+
+    fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
+        let hidden = hidden_holders(context);
+        if hidden.is_empty() {
+            return Vec::new();
+        }
+        let holds: Vec<&Hold> = hidden.iter().flat_map(|&holder| context.judged_holds(holder)).collect();
+        let server = &context.observed.snapshot.server;
+        let action = if server.sees_all_sessions { Action::Investigate } else { Action::Grant };
+        let mut draft = Draft::new(self.name(), Subject::Target, Severity::Unknown, action).with_holds(&holds);
+        draft.held = None;
+        for &holder in &hidden {
+            draft = draft.with_holder(context, holder);
+        }
+        let judged = context.observed.holders().filter(|&holder| !context.judged_holds(holder).is_empty()).count();
+        draft.summary = format!("{} of {} cannot be judged.", hidden.len(), words::count(judged, "holder", "holders"));
+        draft.detail.push(if server.sees_all_sessions {
+            "track_activities is off in these sessions: they report no state.".to_owned()
+        } else {
+            format!(
+                "Role {} may not see other roles' sessions. Run as a superuser:  GRANT pg_monitor TO {};",
+                server.role,
+                quote::identifier(&server.role)
+            )
+        });
+        vec![draft]
+    }
+}

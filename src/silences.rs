@@ -1,0 +1,72 @@
+//! `[[silence]]`: which known problem of the dictionary covers a finding.
+//!
+//! Pure. A silence whose last day has passed, by the server's clock, covers nothing.
+
+use crate::keys::{Globs, Name, Silence};
+use crate::rules::{Context, Draft};
+
+/// The reason of the first silence that covers this finding. `names` has the names of each of the draft's keys.
+pub fn silenced(context: &Context<'_>, draft: &Draft, names: &[&[Name]]) -> Option<String> {
+    let covers = |silence: &&std::sync::Arc<Silence>| covers(context, silence, draft, names);
+    context.book.silences().iter().find(covers).map(|silence| silence.reason.clone())
+}
+
+fn covers(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &[&[Name]]) -> bool {
+    let today = context.observed.snapshot.sampled_at.date_naive();
+    if silence.until.is_some_and(|until| until < today) {
+        return false;
+    }
+    let rule = silence.rules.is_empty() || silence.rules.iter().any(|rule| rule == draft.rule);
+    rule && covers_keys(context, silence, draft, names) && covers_sessions(context, silence, draft)
+}
+
+/// Keys and names must cover every key of the finding; a finding without keys is not covered by them.
+fn covers_keys(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &[&[Name]]) -> bool {
+    let has_keys = !draft.keys.is_empty() || !draft.key_texts.is_empty();
+    let by_key = silence.keys.is_empty()
+        || (has_keys
+            && draft.keys.iter().all(|lock| silence.keys.contains(&lock.numbers))
+            && draft
+                .key_texts
+                .iter()
+                .all(|text| silence.keys.iter().any(|numbers| crate::keys::key::text(*numbers) == *text)));
+    let listed = |name: &str| silence.names.iter().any(|known| known == name);
+    // A key that nobody holds is known by its entry alone: holder-count.
+    let by_entry = || match &draft.subject {
+        crate::rules::Subject::Entry(entry) => listed(entry),
+        _ => false,
+    };
+    let by_name = silence.names.is_empty()
+        || (!names.is_empty() && names.iter().all(|names| names.iter().any(|name| listed(&name.name))))
+        || (names.is_empty() && by_entry());
+    let by_database = silence.databases.is_empty()
+        || (!draft.keys.is_empty()
+            && draft.keys.iter().all(|lock| {
+                context
+                    .observed
+                    .snapshot
+                    .server
+                    .database_name(lock.database)
+                    .is_some_and(|database| silence.databases.matches(database))
+            }));
+    by_key && by_name && by_database
+}
+
+/// Applications and users must cover every session of the finding; a prepared transaction has a user only.
+fn covers_sessions(context: &Context<'_>, silence: &Silence, draft: &Draft) -> bool {
+    let backends = || draft.pids.iter().map(|&pid| context.backend(pid));
+    let all = |globs: &Globs, text: &dyn Fn(&crate::model::Backend) -> Option<String>| {
+        globs.is_empty()
+            || (!draft.pids.is_empty()
+                && backends().all(|backend| backend.and_then(text).is_some_and(|text| globs.matches(&text))))
+    };
+    let owner_matches = || {
+        let owner = draft
+            .gid
+            .as_ref()
+            .and_then(|gid| context.observed.snapshot.prepared.iter().find(|prepared| prepared.gid == *gid));
+        draft.pids.is_empty() && owner.is_some_and(|prepared| silence.users.matches(&prepared.owner))
+    };
+    all(&silence.applications, &|backend| Some(backend.application.clone()))
+        && (all(&silence.users, &|backend| backend.user.clone()) || owner_matches())
+}
