@@ -1,1 +1,14 @@
+//! All integration tests in one binary: it links once, and its servers are started from one template per version.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking; clippy allows it by itself only inside #[test] functions"
+)]
+
+mod cases;
+mod demo;
+mod purity;
+mod runner;
+mod support;

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::presets::DatabaseFormula;
+use super::{Globs, key};
 use crate::model::KeyNumbers;
 
 /// What a lock is for. It decides how long a hold is normal.
@@ -23,6 +25,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Mutex, Self::Job, Self::Migration, Self::Leader, Self::Registration];
+
     /// The name in the dictionary and in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -58,41 +63,55 @@ pub enum Scope {
     Transaction,
 }
 
+impl Scope {
+    /// The name in the dictionary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+        }
+    }
+}
+
 /// How many holders there should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountRange(pub RangeInclusive<u32>);
-
-/// Glob patterns of which one must match. An empty list matches everything.
-#[derive(Debug, Clone, Default)]
-pub struct Globs {
-    /// The patterns as written.
-    pub patterns: Vec<String>,
-    pub(crate) set: Option<globset::GlobSet>,
-}
-
-impl Globs {
-    /// No pattern was given.
-    pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
-    }
-
-    /// Whether one of the patterns matches the whole text, or there is no pattern.
-    pub fn matches(&self, text: &str) -> bool {
-        self.set.as_ref().is_none_or(|set| set.is_match(text))
-    }
-}
 
 /// Which keys an entry names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
     /// Exactly this key.
     Exact(KeyNumbers),
+    /// Each of these keys: a preset whose software itself has several spellings (golang-migrate).
+    OneOf(Vec<KeyNumbers>),
     /// Every two-int4 key with this first number.
     Class(i32),
     /// Every bigint key in this range.
     Range(RangeInclusive<i64>),
     /// A preset over the name of the lock's own database (as Rails computes it): one key per database.
-    PerDatabase(super::book::DatabaseFormula),
+    PerDatabase(DatabaseFormula),
+}
+
+impl Matcher {
+    /// The keys that it names one by one; none for a class, a range or a formula.
+    pub fn exact(&self) -> &[KeyNumbers] {
+        match self {
+            Self::Exact(key) => std::slice::from_ref(key),
+            Self::OneOf(keys) => keys,
+            Self::Class(_) | Self::Range(_) | Self::PerDatabase(_) => &[],
+        }
+    }
+
+    /// What it names, as text: `612001`, `(2,*)`, `1000..1999`, or the preset and that it depends on the database.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Exact(key) => key::text(*key),
+            Self::OneOf(keys) => keys.iter().map(|key| key::text(*key)).collect::<Vec<_>>().join(" or "),
+            Self::Class(class) => format!("({class},*)"),
+            Self::Range(range) => format!("{}..{}", range.start(), range.end()),
+            Self::PerDatabase(formula) => format!("{} of each database", formula.preset()),
+        }
+    }
 }
 
 /// One `[[key]]` of the dictionary.
@@ -185,6 +204,23 @@ pub struct Silence {
     pub reason: String,
     /// The last day (server's clock, UTC) on which it holds.
     pub until: Option<chrono::NaiveDate>,
+}
+
+impl Entry {
+    /// Whether the entry is valid for that target and in that database. A database whose name is not known is in no
+    /// list.
+    pub fn covers(&self, target: &str, database: Option<&str>) -> bool {
+        self.targets.matches(target)
+            && (self.databases.is_empty() || database.is_some_and(|database| self.databases.matches(database)))
+    }
+
+    /// The name as people read it: with the second number where the entry is a class.
+    pub fn label(&self, key: KeyNumbers) -> String {
+        match (&self.matcher, key::pair(key)) {
+            (Matcher::Class(_), Some((_, second))) => format!("{}({second})", self.name),
+            _ => self.name.clone(),
+        }
+    }
 }
 
 /// Where a name comes from.

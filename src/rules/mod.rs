@@ -20,6 +20,7 @@ mod key_hoard;
 mod lock_cycle;
 mod lock_table;
 mod overlong_hold;
+pub mod pages;
 mod pool_starved;
 mod prepared_transaction_holder;
 mod scope_violation;

@@ -3,13 +3,12 @@
 //! Texts that strangers chose stay as they are here: who shows them makes them safe for the place where they stand.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use super::{Context, Draft};
-use crate::analysis::report::{HeldFor, Waited};
 use crate::analysis::{Hold, HolderRef};
 use crate::keys::{Name, key};
 use crate::model::{AdvisoryKey, Backend, LockObject, Pid};
+pub use crate::units::{duration, held, waited};
 
 /// A key with its names, as `612001 "nightly-report"`.
 pub fn key_label(key: AdvisoryKey, names: &[Name]) -> String {
@@ -68,32 +67,6 @@ pub fn holder_label(context: &Context<'_>, holder: HolderRef) -> String {
             None => "a prepared transaction".to_owned(),
         },
     }
-}
-
-/// A duration as people say it: `0.4s`, `12s`, `3m12s`, `2h10m`, `3d4h`.
-pub fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..10 => {
-            let tenths = duration.as_millis() / 100;
-            format!("{}.{}s", tenths / 10, tenths % 10)
-        }
-        10..60 => format!("{seconds}s"),
-        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
-}
-
-/// `>= 3m12s`
-pub fn held(held: HeldFor) -> String {
-    format!(">= {}", duration(held.at_least))
-}
-
-/// `12s`, or `<= 12s` where it is an upper bound.
-pub fn waited(waited: Waited) -> String {
-    format!("{}{}", if waited.upper_bound { "<= " } else { "" }, duration(waited.duration))
 }
 
 /// `nobody waits`, or `2 sessions wait, the longest 2m58s`.
@@ -189,21 +162,4 @@ fn owners(holds: &[&Hold]) -> Vec<String> {
         }
     }
     said
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_as_people_say_them() {
-        let said = |millis| duration(Duration::from_millis(millis));
-        assert_eq!(said(0), "0.0s");
-        assert_eq!(said(449), "0.4s");
-        assert_eq!(said(12_999), "12s");
-        assert_eq!(said(14 * 60_000), "14m");
-        assert_eq!(said(192_000), "3m12s");
-        assert_eq!(said(7_800_000), "2h10m");
-        assert_eq!(said(273_600_000), "3d04h");
-    }
 }

@@ -1,0 +1,97 @@
+//! One channel for all that a command waits for: updates of targets, and the wish to end.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use crate::settings::Target;
+use crate::signal::Shutdown;
+use crate::watch::{self, Handle, TargetSpec, Update};
+
+/// Something happened.
+pub(super) enum Event {
+    /// To the target with this place.
+    Update(usize, Update),
+    /// A signal asks us to end.
+    Shutdown,
+}
+
+/// The watched targets and what happens to them.
+pub(super) struct Watch {
+    events: Receiver<Event>,
+    handles: Vec<Handle>,
+}
+
+impl Watch {
+    /// Begins to poll all targets. `short` says of each whether polls will end before its idle threshold has passed.
+    pub fn begin(targets: Vec<Target>, short: impl Fn(&Target) -> bool) -> Result<Self> {
+        let (sender, events) = mpsc::channel();
+        let wake = sender.clone();
+        Shutdown::catch(move || drop(wake.send(Event::Shutdown)))?;
+        let updates = forward(sender)?;
+        let handles = targets
+            .into_iter()
+            .enumerate()
+            .map(|(place, target)| {
+                let short = short(&target);
+                watch::spawn(place, spec(target, short), updates.clone())
+                    .map_err(|error| Error::failure("cannot start a thread").caused_by(error))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { events, handles })
+    }
+
+    /// The next event, or nothing if there was none until then.
+    pub fn next(&self, until: Instant) -> Option<Event> {
+        match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            // Senders live as long as the forwarding thread; without it nothing can happen any more.
+            Err(RecvTimeoutError::Disconnected) => Some(Event::Shutdown),
+        }
+    }
+
+    /// Ends polling. Connections of the targets with these places are closed in good order; the others may hang, and
+    /// are left behind.
+    pub fn end(self, healthy: impl Fn(usize) -> bool) {
+        for (place, handle) in self.handles.into_iter().enumerate() {
+            if healthy(place) {
+                handle.stop();
+            }
+        }
+    }
+}
+
+fn spec(target: Target, short: bool) -> TargetSpec {
+    let mut monitor = Monitor::new(target.name.clone(), target.thresholds, target.book, target.grouping, short);
+    TargetSpec {
+        name: target.name,
+        settings: target.conninfo,
+        interval: target.interval,
+        timeout: target.timeout,
+        observe: Box::new(move |snapshot| monitor.observe(snapshot)),
+    }
+}
+
+/// The poller's updates as events among others.
+fn forward(events: Sender<Event>) -> Result<Sender<(usize, Update)>> {
+    let (sender, updates) = mpsc::channel();
+    thread::Builder::new()
+        .name("updates".to_owned())
+        .spawn(move || {
+            for (place, update) in updates {
+                if events.send(Event::Update(place, update)).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(|error| Error::failure("cannot start a thread").caused_by(error))?;
+    Ok(sender)
+}
+
+/// A moment that far in the future that it never comes.
+pub(super) fn never() -> Instant {
+    Instant::now() + Duration::from_secs(365 * 24 * 60 * 60)
+}

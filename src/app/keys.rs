@@ -1,0 +1,114 @@
+//! `pglockwatch keys`: decode, hash, lint, list.
+//!
+//! It writes to what it is given and opens nothing: files are read and the day is told by who calls.
+
+mod decode;
+mod hash;
+mod lint;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::cli::keys::{KeysArgs, KeysCommand, KeysFormat};
+use crate::keys::presets::{self, Argument, Arguments, Fallback, Preset, PresetKeys};
+use crate::keys::{KeyBook, key, lint::File, lint::Settings};
+
+/// What the commands work on.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// The names. For `lint`, which tells errors itself, an empty one will do.
+    pub book: &'a KeyBook,
+    /// The dictionaries and the config file, for `lint`.
+    pub files: &'a [File<'a>],
+    /// The day, and what else `lint` must know.
+    pub settings: Settings<'a>,
+}
+
+/// Exit codes: all is well, something is wrong with what was asked for, it was asked wrongly.
+const GOOD: u8 = 0;
+const BAD: u8 = 1;
+const USAGE: u8 = 2;
+
+/// Runs a `keys` command: the answer goes to `out`, complaints to `err`. Returns the exit code: 0, or 1 if `lint`
+/// found something, or 2 if a KEY is no key.
+///
+/// # Errors
+/// Only those of writing.
+pub fn run(args: &KeysArgs, given: &Given<'_>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    match &args.command {
+        KeysCommand::Decode { keys } => decode::run(args, keys, given.book, out, err),
+        KeysCommand::Hash { names } => hash::run(args, names, out),
+        KeysCommand::Lint => lint::run(args, given, out),
+        KeysCommand::List => list::run(args, given.book, out),
+    }
+}
+
+/// What `keys hash --help` says of presets.
+pub fn presets_help() -> String {
+    let mut help =
+        String::from("Presets, for `preset = \"...\"` in a dictionary and as NAME here, with their parameters:\n");
+    for preset in presets::all() {
+        let parameters: Vec<String> = preset
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let value = match parameter.fallback {
+                    Fallback::Required => "required".to_owned(),
+                    Fallback::RequiredOid => "a number, required".to_owned(),
+                    Fallback::AnyInteger => "a number, else every one".to_owned(),
+                    Fallback::Name => "else the entry's name".to_owned(),
+                    Fallback::Database => "else each lock's own".to_owned(),
+                    Fallback::Text(text) => format!("else \"{text}\""),
+                    Fallback::Integer(number) => format!("else {number}"),
+                };
+                format!("{} ({value})", parameter.name)
+            })
+            .collect();
+        let line = format!("  {:<32}  {}", preset.name, parameters.join(", "));
+        help.push_str(line.trim_end());
+        help.push('\n');
+    }
+    help
+}
+
+/// The keys of a preset as texts, with what was typed as its parameters and `name` for the one that a name stands for.
+///
+/// # Errors
+/// A sentence that says what is missing or wrong.
+fn preset_keys(args: &KeysArgs, preset: &Preset, name: Option<&str>) -> Result<Vec<String>, String> {
+    let mut arguments = Arguments::default();
+    let typed = [("database", &args.database), ("schema", &args.schema), ("table", &args.table)];
+    for parameter in preset.parameters {
+        if let Some((_, Some(value))) = typed.iter().find(|(option, _)| *option == parameter.name) {
+            arguments = arguments.with(parameter.name, Argument::Text(value.clone()));
+        }
+    }
+    if let (Some(parameter), Some(name)) = (preset.name_parameter(), name) {
+        arguments = arguments.with(parameter, Argument::Text(name.to_owned()));
+    }
+    let arguments = arguments.complete(preset, name.unwrap_or(preset.name)).map_err(|parameter| match parameter {
+        "database" | "schema" | "table" => format!("needs --{parameter}"),
+        _ => format!("needs `{parameter}`, which only a dictionary can give"),
+    })?;
+    if preset.takes_database() && !arguments.has(presets::DATABASE) {
+        return Err("needs --database".to_owned());
+    }
+    preset.keys(&arguments).map(|keys| match keys {
+        PresetKeys::Exact(keys) => keys.into_iter().map(key::text).collect(),
+        PresetKeys::Class(class) => vec![format!("({class},*)")],
+    })
+}
+
+fn is_json(args: &KeysArgs) -> bool {
+    args.format == KeysFormat::Json
+}
+
+/// One JSON object, and a line break.
+fn write_json(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}

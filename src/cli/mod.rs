@@ -1,0 +1,265 @@
+//! What was typed: clap's types for the whole command line, and no meaning.
+//!
+//! It must not read the environment or a file; what an option means and which source wins is
+//! [`settings`](crate::settings)' business.
+
+pub mod demo;
+mod global;
+pub mod keys;
+pub mod runbook;
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+pub use global::{ColorChoice, GlobalArgs, LogFormat, LogLevel, SHORTEST_INTERVAL, parse_interval, parse_timeout};
+
+use crate::exit::Convention;
+use crate::units::parse_duration;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pglockwatch",
+    version,
+    about = "Finds leaked and dangerous advisory locks in PostgreSQL",
+    long_about = "Finds leaked and dangerous advisory locks in PostgreSQL: who holds them, since when, who waits, and \
+                  what to do. It only reads: it takes no lock, writes nothing and ends no session.",
+    after_help = EXAMPLES,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    args_override_self = true,
+)]
+pub struct Cli {
+    /// Options that every command has.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pglockwatch check                             look once, at the server that PGHOST, PGUSER, ... name
+  pglockwatch check --observe 10s -d 'host=db1 user=mon dbname=postgres'
+  pglockwatch top --dsn-file /etc/pglockwatch/orders.dsn
+  pglockwatch runbook                           what to do now about each finding
+  pglockwatch keys decode 4294967295/3284901495/1
+
+Every option may stand before or after the command.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch the locks: a table that is drawn anew at every poll
+    Top(TopArgs),
+    /// Look once, or for a while, and end with an exit code for scripts and monitoring
+    Check(CheckArgs),
+    /// Say what on-call should do now about each finding
+    Runbook(runbook::RunbookArgs),
+    /// Decode, hash and check advisory keys and the key dictionary
+    Keys(keys::KeysArgs),
+    /// Start a throwaway PostgreSQL with planted leaks, and watch it
+    Demo(demo::DemoArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print a man page
+    Man(ManArgs),
+}
+
+/// `top`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pglockwatch top -d 'host=db1 user=mon dbname=postgres'
+  pglockwatch top --interval 5s > locks.log     not a terminal: one table per poll, one below the other
+  pglockwatch top --once")]
+pub struct TopArgs {
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `check`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code: 2 something is critical; else 3 a server could not be looked at; else 1 there is a warning; else
+3 holders could not be judged; else 0. Bad usage: 3.
+
+A single look sees leaks on idle connections only. A leak on a busy pooled connection needs --observe longer than
+--idle-threshold.
+
+Examples:
+  pglockwatch check
+  pglockwatch check --observe 90s --format json
+  pglockwatch check --key 612001
+  pglockwatch check --key -5 --format nagios --dsn-file /etc/pglockwatch/orders.dsn")]
+pub struct CheckArgs {
+    /// How to print what was found
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CheckFormat::Table)]
+    pub format: CheckFormat,
+    /// Watch for this long before judging [default: a single look]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub observe: Option<Duration>,
+    /// Only this key: 612001, -5, '(1,42)', 0xFFFFFFFFFFFFFFFB or CLASSID/OBJID/OBJSUBID as in pg_locks
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub key: Option<String>,
+}
+
+/// The formats of `check`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// For people.
+    Table,
+    /// For programs; schema 1.
+    Json,
+    /// One line and performance data, for Nagios, Icinga and their kind.
+    Nagios,
+}
+
+/// `completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `man`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pglockwatch man | man -l -
+  pglockwatch man check > pglockwatch-check.1")]
+pub struct ManArgs {
+    /// The command whose page to print [default: the page of pglockwatch itself]
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
+}
+
+/// The command line as clap is to read it: the options that every command has stand before and behind the command.
+pub fn command() -> clap::Command {
+    with_global_args(Cli::command())
+}
+
+/// Adds the global options to all commands below. clap's own `global` loses what is given before the command when a
+/// repeatable option is given behind it too.
+fn with_global_args(command: clap::Command) -> clap::Command {
+    command.mut_subcommands(|sub| {
+        let sub = if sub.has_subcommands() { with_global_args(sub) } else { sub };
+        GlobalArgs::augment_args(sub).args_override_self(true)
+    })
+}
+
+/// Reads a command line. The first argument is the program's name.
+///
+/// # Errors
+/// clap's, `--help` and `--version` among them.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let matches = command().try_get_matches_from(args)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    let mut level = &matches;
+    while let Some((_, below)) = level.subcommand() {
+        cli.global.overlay(GlobalArgs::from_arg_matches(below)?);
+        level = below;
+    }
+    Ok(cli)
+}
+
+/// Which exit codes a command line wants, found without reading it properly: it may be wrong.
+pub fn convention(args: &[OsString]) -> Convention {
+    let command = command();
+    let takes_value = |name: &str| {
+        command.get_arguments().any(|arg| {
+            arg.get_action().takes_values()
+                && (name.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+                    || name
+                        .strip_prefix('-')
+                        .is_some_and(|short| arg.get_short().is_some_and(|s| short == s.to_string())))
+        })
+    };
+    let mut words = args.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        if takes_value(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            return if OsStr::new(word.as_ref()) == "check" { Convention::Plugin } else { Convention::Plain };
+        }
+    }
+    Convention::Plain
+}
+
+impl Command {
+    /// Which exit codes the command follows.
+    pub fn convention(&self) -> Convention {
+        match self {
+            Self::Check(_) => Convention::Plugin,
+            _ => Convention::Plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &[&str]) -> Result<Cli, clap::Error> {
+        parse(std::iter::once("pglockwatch").chain(line.iter().copied()).map(OsString::from))
+    }
+
+    fn convention_of(line: &[&str]) -> Convention {
+        let args: Vec<OsString> =
+            std::iter::once("pglockwatch").chain(line.iter().copied()).map(OsString::from).collect();
+        convention(&args)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn repeatable_options_count_on_both_sides_and_the_last_of_the_others_wins() {
+        let cli = read(&["-d", "a", "--timeout", "3s", "check", "-d", "b", "--dsn=c", "--timeout", "4s"]).unwrap();
+        assert_eq!(cli.global.dsn, ["a", "b", "c"]);
+        assert_eq!(cli.global.timeout, Some(Duration::from_secs(4)));
+        let cli = read(&["--interval", "3s", "--no-well-known", "check"]).unwrap();
+        assert_eq!(cli.global.interval, Some(Duration::from_secs(3)));
+        assert!(cli.global.no_well_known);
+    }
+
+    #[test]
+    fn a_key_may_begin_with_a_minus() {
+        let Command::Check(check) = read(&["check", "--key", "-5"]).unwrap().command else { panic!("not check") };
+        assert_eq!(check.key.as_deref(), Some("-5"));
+    }
+
+    #[test]
+    fn durations_need_a_unit_and_polls_a_pause() {
+        let error = read(&["check", "--observe", "10"]).unwrap_err().to_string();
+        assert!(error.contains("write 10s"), "{error}");
+        let error = read(&["check", "--interval", "50ms"]).unwrap_err().to_string();
+        assert!(error.contains("100ms"), "{error}");
+    }
+
+    #[test]
+    fn the_convention_is_found_in_a_broken_line_too() {
+        assert_eq!(convention_of(&["check", "--bogus"]), Convention::Plugin);
+        assert_eq!(convention_of(&["--bogus", "check"]), Convention::Plugin);
+        assert_eq!(convention_of(&["-d", "check", "top"]), Convention::Plain);
+        assert_eq!(convention_of(&["--dsn", "x", "check"]), Convention::Plugin);
+        assert_eq!(convention_of(&["keys", "decode", "check"]), Convention::Plain);
+        assert_eq!(convention_of(&[]), Convention::Plain);
+    }
+
+    #[test]
+    fn help_names_the_safe_way_beside_the_remark_on_passwords() {
+        for mut help in [command(), command().find_subcommand("check").cloned().unwrap()] {
+            let text = help.render_help().to_string();
+            assert!(text.contains("--dsn-file") && text.contains("visible to other users"), "{text}");
+        }
+    }
+}

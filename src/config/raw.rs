@@ -1,0 +1,51 @@
+//! The config's tables exactly as they are written; meaning and ranges come after.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    pub interval: Option<Spanned<String>>,
+    pub timeout: Option<Spanned<String>>,
+    #[serde(default)]
+    pub keys: Vec<PathBuf>,
+    #[serde(default)]
+    pub thresholds: Thresholds,
+    pub application_group: Option<Spanned<String>>,
+    #[serde(default)]
+    pub target: Vec<Target>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Thresholds {
+    pub idle: Option<Spanned<String>>,
+    pub wait: Option<Spanned<String>>,
+    pub hoard: Option<NonZeroU32>,
+    pub critical_after: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    pub name: Option<Spanned<String>>,
+    #[serde(deserialize_with = "secret")]
+    pub dsn: SecretString,
+    pub password_file: Option<PathBuf>,
+    #[serde(default)]
+    pub keys: Vec<PathBuf>,
+    #[serde(default)]
+    pub labels: BTreeMap<Spanned<String>, String>,
+    #[serde(default)]
+    pub thresholds: Thresholds,
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
+    String::deserialize(deserializer).map(SecretString::from)
+}

@@ -1,0 +1,106 @@
+use super::*;
+use secrecy::ExposeSecret as _;
+
+fn config(text: &str) -> Config {
+    parse(text, "pglockwatch.toml", Path::new("/etc/plw")).unwrap_or_else(|error| panic!("{}", error.text()))
+}
+
+fn refused(text: &str) -> String {
+    parse(text, "pglockwatch.toml", Path::new("/etc/plw")).unwrap_err().text()
+}
+
+#[test]
+fn the_contracts_example_is_read() {
+    let config = config(
+        r#"
+interval = "5s"
+timeout = "10s"
+keys = ["keys/common.toml"]
+application_group = "^([a-z]+)"
+[thresholds]
+idle = "60s"
+hoard = 100
+[[target]]
+name = "orders"
+dsn = "host=db1,db2 user=pglockwatch target_session_attrs=read-write"
+password_file = "orders.password"
+keys = ["keys/orders.toml"]
+labels = { env = "prod" }
+[target.thresholds]
+idle = "5m"
+"#,
+    );
+    assert_eq!(config.interval, Some(Duration::from_secs(5)));
+    assert_eq!(config.keys, [PathBuf::from("/etc/plw/keys/common.toml")]);
+    assert_eq!(config.thresholds.hoard, Some(100));
+    assert!(config.application_group.is_some());
+    let target = &config.targets[0];
+    assert_eq!(target.name.as_deref(), Some("orders"));
+    assert!(target.dsn.expose_secret().starts_with("host=db1,db2"));
+    assert_eq!(target.password_file.as_deref(), Some(Path::new("/etc/plw/orders.password")));
+    assert_eq!(target.labels["env"], "prod");
+    assert_eq!(target.thresholds.idle, Some(Duration::from_secs(300)));
+}
+
+#[test]
+fn what_is_wrong_is_pointed_at() {
+    assert_eq!(
+        refused("timeout = \"3s\"\ninterval = \"5\"\n"),
+        "pglockwatch: pglockwatch.toml:2:12: the unit is missing: write 5s for seconds, or 5ms, 5m, 5h\n  |\n2 | \
+         interval = \"5\"\n  |            ^^^\n"
+    );
+    assert!(refused("interval = \"50ms\"").contains(":1:12: the shortest interval is 100ms"));
+    assert!(refused("colour = 1").contains(":1:1: unknown field `colour`"));
+    assert!(refused("timeout = \"1s\"\ntimeout = \"1s\"").contains(":2:1: duplicate key"));
+    assert!(refused("[thresholds]\nhoard = \"many\"").contains(":2:9: invalid type: string, expected"));
+    assert!(refused("application_group = \"(\"").contains("not a regular expression"));
+    assert!(refused("[[target]]\nname = \"a\"").contains("missing field `dsn`"));
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name() {
+    assert!(refused("[web]\nlisten_address = []").contains(":1:2: `[web]` is not built yet"));
+    let target = "[[target]]\ndsn = \"host=a\"\n[[target.pgbouncer]]\ndsn = \"host=b\"";
+    assert!(refused(target).contains("`[[target.pgbouncer]]` is not built yet"));
+    let target = "[[target]]\ndsn = \"host=a\"\n[[target.lease]]\nname = \"x\"";
+    assert!(refused(target).contains("`[[target.lease]]` is not built yet"));
+}
+
+#[test]
+fn names_are_unique_and_labels_are_not_ours() {
+    let two = "[[target]]\nname = \"a\"\ndsn = \"\"\n[[target]]\nname = \"a\"\ndsn = \"\"";
+    assert!(refused(two).contains(":5:8: two targets have this name"));
+    let label = |name: &str| refused(&format!("[[target]]\ndsn = \"\"\nlabels = {{ \"{name}\" = \"x\" }}"));
+    assert!(label("datname").contains("choose another name"));
+    assert!(label("a-b").contains("letters, digits"));
+    assert!(label("__a").contains("letters, digits"));
+}
+
+#[test]
+fn no_error_shows_a_value_that_may_hold_a_password() {
+    for text in [
+        "[[target]]\ndsn = \"host=a password=s3cret",
+        "[[target]]\ndsn = \"\"\"host=a\npassword=s3cret\n",
+        "[[target]]\nds = \"host=a password=s3cret\"",
+        "target = \"postgres://u:s3cret@h/\"",
+        "[[target]]\ndsn = [\"password=s3cret\"]",
+        "[[target]]\ndsn = { password = \"s3cret\" }",
+        "[thresholds]\nhoard = \"postgres://u:s3cret@h/, expected x\"",
+        "keys = 1 postgres://u:s3cret@h/",
+        "[[target]]\n\"dsn\" = \"s3cret\" x",
+        "[target.\"s3cret\"]\n= x",
+    ] {
+        let text = refused(text);
+        assert!(!text.contains("s3cret") || text.contains("[target."), "{text}");
+    }
+}
+
+#[test]
+fn the_dictionary_may_stand_in_the_config() {
+    let text = "[[key]]\nname = \"report\"\nkey = 612001\n[[silence]]\nkeys = [\"6\"]\nreason = \"OPS-4711\"\n";
+    let dictionary = config(text).dictionary.unwrap();
+    assert_eq!((dictionary.keys.len(), dictionary.silences.len()), (1, 1));
+    let text = refused("[[key]]\nname = \"report\"\nkey = 612001\ncolour = 1\n");
+    assert!(text.starts_with("pglockwatch: pglockwatch.toml:4:1: ") && text.contains("4 | colour = 1"), "{text}");
+    assert!(config("interval = \"1s\"").dictionary.is_none());
+}

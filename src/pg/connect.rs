@@ -1,0 +1,268 @@
+//! From settings to an open connection: which address, with or without TLS, with which password.
+//!
+//! Every address is tried on its own, for each may have its own password and its own failure. The client's parser of
+//! connection strings is never used: it takes some of libpq's strings for another host.
+
+use std::time::Duration;
+
+use postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
+use postgres::{Client, Config, NoTls};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::conninfo::{
+    Address, ChannelBinding, ConnSettings, Endpoint, Environment, Keepalives, SessionAttrs, TlsMode,
+};
+use super::failure::{self, ConnectFailure};
+use super::passfile::{self, Lookup};
+use super::query::GREETING;
+use super::{rows, tls};
+use crate::analysis::report::{Failure, FailureKind};
+
+/// The name of our sessions: the same everywhere, so that whoever finds one knows what it is.
+const APPLICATION_NAME: &str = "pglockwatch";
+
+// Without answers to keepalives a connection that was cut off would hang for hours, and there must never be a second.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An open connection, and what its server said of itself.
+pub(crate) struct Opened {
+    pub client: Client,
+    /// `server_version_num`
+    pub version_num: u32,
+    /// host:port
+    pub address: String,
+}
+
+/// Connects to the first address that answers and is of the kind that is wanted.
+pub(crate) fn open(
+    settings: &ConnSettings,
+    environment: &dyn Environment,
+    timeout: Duration,
+) -> Result<Opened, Failure> {
+    let mut order: Vec<&Address> = settings.addresses.iter().collect();
+    if settings.shuffle_hosts {
+        fastrand::shuffle(&mut order);
+    }
+    let mut tried = Vec::new();
+    for attrs in passes(settings.attrs) {
+        tried.clear();
+        for address in &order {
+            let attempt = Attempt { settings, environment, address, timeout: share(settings, timeout, order.len()) };
+            match attempt.open(*attrs) {
+                Ok(opened) => return Ok(opened),
+                Err(failure) => {
+                    let last = failure.refused_for_good;
+                    tried.push(failure);
+                    if last {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Err(failure::cannot_connect(tried))
+}
+
+/// `prefer-standby` goes over the list twice.
+fn passes(attrs: SessionAttrs) -> &'static [SessionAttrs] {
+    match attrs {
+        SessionAttrs::Any => &[SessionAttrs::Any],
+        SessionAttrs::ReadWrite => &[SessionAttrs::ReadWrite],
+        SessionAttrs::ReadOnly => &[SessionAttrs::ReadOnly],
+        SessionAttrs::Primary => &[SessionAttrs::Primary],
+        SessionAttrs::Standby => &[SessionAttrs::Standby],
+        SessionAttrs::PreferStandby => &[SessionAttrs::Standby, SessionAttrs::Any],
+    }
+}
+
+/// What one address may take, so that the last of several still has its turn.
+fn share(settings: &ConnSettings, timeout: Duration, addresses: usize) -> Duration {
+    let share = timeout / u32::try_from(addresses.max(1)).unwrap_or(1);
+    settings.connect_timeout.map_or(share, |own| own.min(share))
+}
+
+/// One address.
+struct Attempt<'a> {
+    settings: &'a ConnSettings,
+    environment: &'a dyn Environment,
+    address: &'a Address,
+    timeout: Duration,
+}
+
+/// With or without TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encryption {
+    Plain,
+    /// TLS if the server has it.
+    Offered,
+    Required,
+}
+
+impl Attempt<'_> {
+    fn open(&self, attrs: SessionAttrs) -> Result<Opened, ConnectFailure> {
+        let (password, unusable) = self.password();
+        let mut first: Option<ConnectFailure> = None;
+        for encryption in self.encryptions() {
+            match self.connect(*encryption, password.as_ref()) {
+                Ok(client) => return self.greet(client, attrs),
+                Err(failure) => {
+                    let again = failure.other_encryption;
+                    // The first failure is about what was wanted most.
+                    first.get_or_insert(failure);
+                    if !again {
+                        break;
+                    }
+                }
+            }
+        }
+        let mut failure =
+            first.unwrap_or_else(|| ConnectFailure::new(self.address, FailureKind::Connect, "nothing could be tried"));
+        if failure.kind == FailureKind::Auth {
+            failure.hints.extend(unusable);
+        }
+        Err(failure)
+    }
+
+    fn encryptions(&self) -> &'static [Encryption] {
+        // A socket never leaves the machine: libpq uses no TLS there, whatever sslmode says.
+        if matches!(self.address.endpoint, Endpoint::Socket(_)) {
+            return &[Encryption::Plain];
+        }
+        match self.settings.tls.mode {
+            TlsMode::Disable => &[Encryption::Plain],
+            TlsMode::Allow => &[Encryption::Plain, Encryption::Required],
+            TlsMode::Prefer => &[Encryption::Offered, Encryption::Plain],
+            TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => &[Encryption::Required],
+        }
+    }
+
+    /// The password that was given, else that of the password file; and why that file is not used.
+    fn password(&self) -> (Option<SecretString>, Option<String>) {
+        let settings = self.settings;
+        if let Some(password) = &settings.password {
+            return (Some(password.clone()), None);
+        }
+        let path = settings.passfile.as_ref();
+        match passfile::look_up(self.environment, path, self.address, &settings.dbname, &settings.user) {
+            Lookup::Found(password) => (Some(password), None),
+            Lookup::Nothing => (None, None),
+            Lookup::Unusable(why) => {
+                tracing::warn!("{why}");
+                (None, Some(why))
+            }
+        }
+    }
+
+    fn connect(&self, encryption: Encryption, password: Option<&SecretString>) -> Result<Client, ConnectFailure> {
+        let mut config = self.config(password);
+        let failed = |error: postgres::Error| failure::connect_failure(&error, self.address);
+        config.ssl_mode(match encryption {
+            Encryption::Plain => return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failed),
+            Encryption::Offered => SslMode::Prefer,
+            Encryption::Required => SslMode::Require,
+        });
+        if self.settings.tls.direct {
+            config.ssl_negotiation(SslNegotiation::Direct);
+        }
+        let connector = tls::connector(&self.settings.tls).map_err(|error| {
+            let mut failure = ConnectFailure::from((self.address, error));
+            failure.other_encryption = encryption == Encryption::Offered;
+            failure
+        })?;
+        config.connect(connector).map_err(failed)
+    }
+
+    fn config(&self, password: Option<&SecretString>) -> Config {
+        let settings = self.settings;
+        let mut config = Config::new();
+        config
+            .user(&settings.user)
+            .dbname(&settings.dbname)
+            .application_name(APPLICATION_NAME)
+            .port(self.address.port)
+            .connect_timeout(self.timeout)
+            .channel_binding(match settings.channel_binding {
+                ChannelBinding::Disable => ClientBinding::Disable,
+                ChannelBinding::Prefer => ClientBinding::Prefer,
+                ChannelBinding::Require => ClientBinding::Require,
+            })
+            .notice_callback(|notice| tracing::debug!(notice = notice.message(), "the server says"));
+        match &self.address.endpoint {
+            Endpoint::Socket(folder) => drop(config.host_path(folder)),
+            Endpoint::Host { name, addr } => {
+                config.host(name);
+                if let Some(addr) = addr {
+                    config.hostaddr(*addr);
+                }
+            }
+        }
+        if let Some(options) = &settings.startup_options {
+            config.options(options);
+        }
+        if let Some(password) = password {
+            config.password(password.expose_secret());
+        }
+        keep_alive(&mut config, &settings.keepalives);
+        config
+    }
+
+    /// Asks for the version, and whether the server is of the wanted kind.
+    fn greet(&self, mut client: Client, attrs: SessionAttrs) -> Result<Opened, ConnectFailure> {
+        let messages = client.simple_query(GREETING).map_err(|error| {
+            let mut failure = failure::connect_failure(&error, self.address);
+            if self.settings.dbname == "pgbouncer" {
+                failure.hints.push("This is PgBouncer's own console; name a database behind it.".to_owned());
+            }
+            failure
+        })?;
+        let (version_num, read_only, standby) = rows::result_sets(messages, 1)
+            .and_then(|sets| rows::greeting(&sets[0]))
+            .map_err(|error| ConnectFailure::new(self.address, FailureKind::Query, error.to_string()))?;
+        if let Some(unfit) = unfit(attrs, read_only, standby) {
+            return Err(ConnectFailure::new(self.address, FailureKind::Connect, unfit)
+                .hint("target_session_attrs asks for another kind of server."));
+        }
+        Ok(Opened { client, version_num, address: self.address.name() })
+    }
+}
+
+/// Why a server is not of the wanted kind, if it is not.
+fn unfit(attrs: SessionAttrs, read_only: bool, standby: bool) -> Option<&'static str> {
+    match attrs {
+        SessionAttrs::ReadWrite if read_only || standby => Some("the server is read only"),
+        SessionAttrs::ReadOnly if !read_only && !standby => Some("the server is not read only"),
+        SessionAttrs::Primary if standby => Some("the server is a standby"),
+        SessionAttrs::Standby | SessionAttrs::PreferStandby if !standby => Some("the server is not a standby"),
+        _ => None,
+    }
+}
+
+fn keep_alive(config: &mut Config, keepalives: &Keepalives) {
+    config.keepalives(keepalives.enabled);
+    if keepalives.enabled {
+        config
+            .keepalives_idle(keepalives.idle.unwrap_or(KEEPALIVE_IDLE))
+            .keepalives_interval(keepalives.interval.unwrap_or(KEEPALIVE_INTERVAL))
+            .keepalives_retries(keepalives.count.unwrap_or(KEEPALIVE_COUNT));
+    }
+    config.tcp_user_timeout(keepalives.user_timeout.unwrap_or(USER_TIMEOUT));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_server() {
+        use SessionAttrs::{Any, Primary, ReadOnly, ReadWrite, Standby};
+        let fits = |attrs, read_only, standby| unfit(attrs, read_only, standby).is_none();
+        assert!(fits(Any, true, true) && fits(Any, false, false));
+        assert!(fits(ReadWrite, false, false) && !fits(ReadWrite, true, false) && !fits(ReadWrite, true, true));
+        assert!(fits(ReadOnly, true, false) && fits(ReadOnly, true, true) && !fits(ReadOnly, false, false));
+        assert!(fits(Primary, true, false) && !fits(Primary, true, true));
+        assert!(fits(Standby, true, true) && !fits(Standby, false, false));
+    }
+}

@@ -1,0 +1,52 @@
+//! Options by name, as they were written: what the parsers fill and what the environment completes.
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::ConnInfoError;
+use super::keyword::Keyword;
+
+/// Options and their values. Secrets are kept apart, so that the rest may be shown by `Debug`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    texts: BTreeMap<&'static str, String>,
+    secrets: BTreeMap<&'static str, SecretString>,
+}
+
+impl Options {
+    /// Sets an option; the last one counts, as in libpq.
+    pub(crate) fn set(&mut self, keyword: &'static Keyword, value: String, place: &str) -> Result<(), ConnInfoError> {
+        if value.contains('\0') {
+            let name = keyword.name;
+            return Err(ConnInfoError::new(format!("the option {name} {place} holds a zero byte")));
+        }
+        keyword.check(&value, place)?;
+        if keyword.is_secret() {
+            self.secrets.insert(keyword.name, SecretString::from(value));
+        } else {
+            self.texts.insert(keyword.name, value);
+        }
+        Ok(())
+    }
+
+    /// Whether the option was given, be it empty.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.texts.contains_key(name) || self.secrets.contains_key(name)
+    }
+
+    /// The option's value, if it was given.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(String::as_str)
+    }
+
+    /// The option's value, if it was given and is not empty: where libpq takes an empty value for none.
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// A secret, if it was given and is not empty.
+    pub(crate) fn secret(&self, name: &str) -> Option<&SecretString> {
+        self.secrets.get(name).filter(|secret| !secret.expose_secret().is_empty())
+    }
+}

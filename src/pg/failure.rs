@@ -1,0 +1,318 @@
+//! Errors of the client and of the server, told in one sentence and a hint.
+//!
+//! Knows SQLSTATEs and the ways in which connecting fails. The whole chain of causes is told: the client's own
+//! `Display` hides it. What the server says may hold anything, and is made one line.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use postgres::error::{DbError, SqlState};
+
+use super::conninfo::{Address, Endpoint};
+use super::tls::TlsError;
+use crate::analysis::report::{Failure, FailureKind};
+
+/// Why one address could not be connected to, before it is known whether another can.
+#[derive(Debug)]
+pub(crate) struct ConnectFailure {
+    /// host:port
+    pub address: String,
+    /// Which kind.
+    pub kind: FailureKind,
+    /// The end of the sentence "cannot connect to host:port: ...".
+    pub reason: String,
+    /// What to do.
+    pub hints: Vec<String>,
+    /// Whether the server refused this kind of encryption: the other kind may work.
+    pub other_encryption: bool,
+    /// The server answered and refused us: another server is not tried, as in libpq.
+    pub refused_for_good: bool,
+}
+
+impl ConnectFailure {
+    /// A failure that the next address may not share.
+    pub fn new(address: &Address, kind: FailureKind, reason: impl Into<String>) -> Self {
+        Self {
+            address: address.name(),
+            kind,
+            reason: reason.into(),
+            hints: Vec::new(),
+            other_encryption: false,
+            refused_for_good: false,
+        }
+    }
+
+    /// The same with a hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl From<(&Address, TlsError)> for ConnectFailure {
+    fn from((address, error): (&Address, TlsError)) -> Self {
+        let mut failure = Self::new(address, FailureKind::Tls, error.message);
+        failure.hints.extend(error.hint);
+        failure
+    }
+}
+
+/// All that was tried, in one failure. The first decides the kind: the others were tried because of it.
+pub(crate) fn cannot_connect(tried: Vec<ConnectFailure>) -> Failure {
+    let reasons: Vec<String> = tried.iter().map(|failure| format!("{}: {}", failure.address, failure.reason)).collect();
+    let kind = tried.first().map_or(FailureKind::Connect, |failure| failure.kind);
+    let mut hints: Vec<String> = Vec::new();
+    for hint in tried.into_iter().flat_map(|failure| failure.hints) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    Failure { kind, message: format!("cannot connect to {}", reasons.join("; ")), hints }
+}
+
+/// No answer in time.
+pub fn timed_out(name: &str, connecting: bool, after: Duration) -> Failure {
+    let seconds = after.as_secs_f64();
+    let message = if connecting {
+        format!("cannot connect to {name}: no answer within {seconds:.1} s")
+    } else {
+        format!("{name} has not answered for {seconds:.1} s")
+    };
+    let hint = if connecting {
+        "Something accepts connections there and says nothing, or packets to it are dropped: is it PostgreSQL, is it \
+         stopped, is there a firewall?"
+    } else {
+        "The server is stopped, cut off or overloaded. The connection is kept, and used again when it answers."
+    };
+    Failure { kind: FailureKind::Timeout, message, hints: vec![hint.to_owned()] }
+}
+
+/// What the client says when there is no connection, or could not be.
+pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> ConnectFailure {
+    if let Some(db) = error.as_db_error() {
+        return refused_by_server(db, address);
+    }
+    let reason = reason(error);
+    // The client does not tell kinds of error apart but by these words.
+    let what = error.to_string();
+    if what.contains("TLS") {
+        let mut failure = ConnectFailure::new(address, FailureKind::Tls, format!("TLS failed: {reason}"));
+        failure.hints.push(tls_hint(&reason).to_owned());
+        failure.other_encryption = true;
+        return failure;
+    }
+    if reason.contains("password missing") {
+        let mut failure =
+            ConnectFailure::new(address, FailureKind::Auth, "the server asks for a password, and there is none").hint(
+                "Set PGPASSWORD, add a line to the password file (~/.pgpass), or give a DSN with it by --dsn-file.",
+            );
+        failure.refused_for_good = true;
+        return failure;
+    }
+    if what.contains("authentication") {
+        let mut failure = ConnectFailure::new(address, FailureKind::Auth, format!("the server asks for an authentication that failed: {reason}"))
+            .hint("Passwords (SCRAM, MD5 and plain) and certificates are supported; Kerberos, LDAP by GSSAPI and SSPI are not.");
+        failure.refused_for_good = true;
+        return failure;
+    }
+    io_failure(error, address, reason)
+}
+
+fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> ConnectFailure {
+    let kind = source::<io::Error>(error).map(io::Error::kind);
+    let failure = |reason: String| ConnectFailure::new(address, FailureKind::Connect, reason);
+    match (kind, &address.endpoint) {
+        (Some(io::ErrorKind::TimedOut), _) => ConnectFailure::new(address, FailureKind::Timeout, "no answer in time")
+            .hint("Packets to it may be dropped: is the address right, is there a firewall?"),
+        (Some(io::ErrorKind::ConnectionRefused), Endpoint::Host { .. }) => {
+            failure(reason).hint("Is PostgreSQL running there, and does it listen on that address?")
+        }
+        (Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused), Endpoint::Socket(folder)) => {
+            failure(reason).hint(format!(
+                "Is PostgreSQL running on this machine, with its socket in {}? Name another folder or a host with host=.",
+                folder.display()
+            ))
+        }
+        _ if reason.contains("lookup") => {
+            failure(reason).hint("The host's name cannot be resolved: is it spelled right, is it in DNS?")
+        }
+        _ if error.is_closed() || matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) => {
+            failure("the connection was closed before the server had answered".to_owned())
+                .hint("It may be starting, stopping or out of connections; or it is not PostgreSQL.")
+        }
+        _ if error.to_string().contains("unexpected message") || error.to_string().contains("parsing") => {
+            failure(format!("the answer is not PostgreSQL's protocol ({reason})"))
+                .hint("Is that the port of PostgreSQL or of a pooler?")
+        }
+        _ => failure(reason),
+    }
+}
+
+fn tls_hint(reason: &str) -> &'static str {
+    if reason.contains("does not support TLS") {
+        "Turn ssl on in the server, or use sslmode=prefer."
+    } else if reason.contains("certificate verify failed") {
+        "The server's certificate is not signed by an authority of sslrootcert, or is not for this host's name."
+    } else {
+        "Compare sslmode, sslcert and sslrootcert with what the server offers."
+    }
+}
+
+fn refused_by_server(db: &DbError, address: &Address) -> ConnectFailure {
+    let code = db.code();
+    let (kind, hint) = if *code == SqlState::INVALID_PASSWORD {
+        (FailureKind::Auth, "The password is that of the DSN, of PGPASSWORD or of the password file, in this order.")
+    } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
+        (FailureKind::Auth, "Does the role exist, may it log in, and does pg_hba.conf let it in from here?")
+    } else if *code == SqlState::INVALID_CATALOG_NAME {
+        (FailureKind::Auth, "Name a database that is there: dbname=postgres is on most servers.")
+    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        (FailureKind::Auth, "The role needs the privilege CONNECT on this database.")
+    } else if *code == SqlState::TOO_MANY_CONNECTIONS {
+        (
+            FailureKind::Connect,
+            "All connections are in use. A role with pg_use_reserved_connections (PostgreSQL 16 and later) or a superuser has some kept free.",
+        )
+    } else if *code == SqlState::CANNOT_CONNECT_NOW {
+        (FailureKind::Connect, "It is starting, stopping or recovering, and is tried again.")
+    } else if *code == SqlState::OUT_OF_MEMORY {
+        (FailureKind::LockTableFull, LOCK_TABLE_HINT)
+    } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("options") {
+        (FailureKind::Config, "PgBouncer takes no startup options: leave options= and PGOPTIONS out.")
+    } else {
+        (FailureKind::Connect, "")
+    };
+    let mut failure = ConnectFailure::new(address, kind, one_line(db.message()));
+    failure.hints.extend((!hint.is_empty()).then(|| hint.to_owned()));
+    failure.other_encryption = *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
+    failure.refused_for_good = *code != SqlState::CANNOT_CONNECT_NOW;
+    failure
+}
+
+const LOCK_TABLE_HINT: &str = "The shared lock table is full, so that new sessions cannot even log in: end the session \
+     that hoards locks, or raise max_locks_per_transaction.";
+
+/// Why a poll failed on an open connection.
+pub(crate) fn poll_failure(error: &postgres::Error, name: &str) -> Failure {
+    let Some(db) = error.as_db_error() else {
+        let reason = if error.is_closed() { "the connection was closed".to_owned() } else { reason(error) };
+        return Failure {
+            kind: FailureKind::Connect,
+            message: format!("the connection to {name} is lost: {reason}"),
+            hints: vec!["The server may have been restarted or cut off; it is tried again.".to_owned()],
+        };
+    };
+    let code = db.code();
+    let said = one_line(db.message());
+    let (kind, message, hint) = if *code == SqlState::OUT_OF_MEMORY {
+        (FailureKind::LockTableFull, format!("{name} has no room for locks left: {said}"), LOCK_TABLE_HINT)
+    } else if *code == SqlState::QUERY_CANCELED {
+        (
+            FailureKind::Timeout,
+            format!("the poll of {name} was cancelled: {said}"),
+            "The server is overloaded, or the timeout is too short.",
+        )
+    } else if *code == SqlState::LOCK_NOT_AVAILABLE {
+        (
+            FailureKind::Timeout,
+            format!("somebody keeps a lock on a system catalog of {name}: {said}"),
+            "Look for LOCK TABLE, VACUUM FULL or CLUSTER of a pg_ table.",
+        )
+    } else if code.code().starts_with("57P") {
+        (
+            FailureKind::Connect,
+            format!("the connection to {name} was ended: {said}"),
+            "The server was stopped or restarted, or somebody ended the session; it is tried again.",
+        )
+    } else {
+        (
+            FailureKind::Query,
+            format!("{name} refused the query: {said} (SQLSTATE {})", code.code()),
+            "pglockwatch knows PostgreSQL 12 to 18 and PgBouncer in front of them.",
+        )
+    };
+    Failure { kind, message, hints: vec![hint.to_owned()] }
+}
+
+/// An answer that cannot be read.
+pub(crate) fn unreadable(error: &dyn StdError, name: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Query,
+        message: format!("the answer of {name} cannot be used: {error}"),
+        hints: vec!["pglockwatch knows PostgreSQL 12 to 18 and PgBouncer in front of them.".to_owned()],
+    }
+}
+
+/// The causes of an error, outermost first, each once, without what says nothing.
+fn reason(error: &postgres::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut cause = StdError::source(error);
+    while let Some(error) = cause {
+        let part = plain(&error.to_string());
+        // A cause that the error around it has told already.
+        if !parts.iter().any(|told| told.contains(&part)) {
+            parts.push(part);
+        }
+        cause = error.source();
+    }
+    if parts.is_empty() {
+        parts.push(plain(&error.to_string()));
+    }
+    parts.join(": ")
+}
+
+/// `Connection refused (os error 111)` as `connection refused`.
+fn plain(text: &str) -> String {
+    let text = one_line(text);
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if first.is_ascii_uppercase() && second.is_ascii_lowercase() => {
+            format!("{}{}", first.to_ascii_lowercase(), chars.as_str())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A text that a server chose, as one line without control characters.
+fn one_line(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if crate::quote::is_unsafe(c) { ' ' } else { c }).collect();
+    clean.trim().chars().take(500).collect()
+}
+
+fn source<T: StdError + 'static>(error: &postgres::Error) -> Option<&T> {
+    let mut cause = StdError::source(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_plainly() {
+        assert_eq!(plain("Connection refused (os error 111)"), "connection refused");
+        assert_eq!(plain("TLS is off"), "TLS is off");
+        assert_eq!(one_line("a\nb\u{1b}[31m\u{202e}"), "a b [31m");
+    }
+
+    #[test]
+    fn all_addresses_are_told_and_hints_once() {
+        let address = |port| Address { endpoint: Endpoint::Host { name: "db".to_owned(), addr: None }, port };
+        let tried = vec![
+            ConnectFailure::new(&address(1), FailureKind::Tls, "x").hint("h"),
+            ConnectFailure::new(&address(2), FailureKind::Connect, "y").hint("h"),
+        ];
+        let failure = cannot_connect(tried);
+        assert_eq!(failure.message, "cannot connect to db:1: x; db:2: y");
+        assert_eq!(failure.kind, FailureKind::Tls);
+        assert_eq!(failure.hints, ["h"]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Small files that people write by hand: read whole, regular files only, and not without bound.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// The most that is read.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a file holds, and who may read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmallFile {
+    /// Its text; bytes that are not UTF-8 are replaced.
+    pub text: String,
+    /// Its permission bits, as 0o600.
+    pub mode: u32,
+}
+
+/// Reads a file. Anything but a regular file, and one over 16 MB, is an error: a pipe would block, a device never end.
+pub fn read(path: &Path) -> Result<SmallFile> {
+    // Before opening: opening a pipe would wait for its writer.
+    let before = std::fs::metadata(path)?;
+    if !before.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.len() > MOST_BYTES {
+        return Err(Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MB"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(SmallFile { text, mode: metadata.mode() & 0o7777 })
+}

@@ -1,0 +1,20 @@
+//! PostgreSQL: how to connect as libpq does, and one poll of one server.
+//!
+//! The only module that talks to a server. It turns rows into the [`model`](crate::model) and decides nothing about
+//! them: no rule, no threshold. Passwords live in `secrecy::SecretString` from the parser to the client; no error, log
+//! or `Debug` output of this module contains one, nor a connection string.
+
+mod connect;
+pub mod conninfo;
+mod failure;
+mod files;
+mod passfile;
+mod query;
+mod rows;
+mod session;
+mod text;
+mod tls;
+
+pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEnvironment};
+pub use failure::timed_out;
+pub use session::Session;

@@ -1,0 +1,139 @@
+//! The statements of a poll. One simple-query message, whose result sets [`super::rows`] tells apart.
+//!
+//! Knows which PostgreSQL (12 to 18) has which column, and nothing of sockets or of what the rows mean.
+//!
+//! Why it looks as it does:
+//! - Locks come first. Reading sessions first made up idle holders: a session that had taken its lock in between.
+//! - `pg_lock_status()` is read once, so that who waits for whom is of one instant.
+//! - Everything is qualified by `search_path`, for the database may be full of somebody else's objects.
+//! - Texts that strangers chose are sent as escaped bytes: they are in the encoding of whoever wrote them.
+//! - Times are sent as `timestamptz_send` does: an integer of microseconds, exact on every version, whereas `extract`
+//!   is a floating point number before 14.
+
+use std::time::Duration;
+
+/// Bytes of a statement that are sent: `pg_stat_activity` keeps at most `track_activity_query_size`, 1,024 by default.
+pub(crate) const QUERY_BYTES: usize = 1024;
+/// Bytes of a statement that are searched for an advisory function's name.
+const SEARCHED_BYTES: usize = 8192;
+/// The most bytes that a name has: NAMEDATALEN - 1.
+pub(crate) const NAME_BYTES: usize = 63;
+/// The most bytes that a gid has: GIDSIZE - 1.
+pub(crate) const GID_BYTES: usize = 199;
+
+/// The number of result sets of [`poll`].
+pub(crate) const POLL_SETS: usize = 7;
+/// The number of result sets of [`last_resort`].
+pub(crate) const LAST_RESORT_SETS: usize = 6;
+
+/// What is asked once per connection: the version decides which columns there are, the others whether the server is
+/// the kind that `target_session_attrs` wants.
+pub(crate) const GREETING: &str = "SELECT pg_catalog.current_setting('server_version_num'), \
+     pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery()";
+
+/// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
+pub(crate) fn poll(version_num: u32, timeout: Duration) -> String {
+    format!(
+        "{begin};{locks};{CLOCK};{sessions};{PREPARED};{DATABASES};{facts};COMMIT",
+        begin = begin(timeout),
+        locks = locks(version_num),
+        sessions = sessions(version_num, true),
+        facts = facts(version_num),
+    )
+}
+
+/// The poll for a server whose shared lock table is full, or where somebody has locked `pg_authid`: without the shared
+/// catalogs, for a lock on them needs a place in that table. Names come from the last good poll. Its sets: the clock,
+/// locks, the clock, sessions, prepared transactions, our own pid.
+pub(crate) fn last_resort(version_num: u32, timeout: Duration) -> String {
+    format!(
+        "{begin};{locks};{CLOCK};{sessions};{PREPARED_WITHOUT_CATALOGS};SELECT pg_backend_pid();COMMIT",
+        begin = begin(timeout),
+        locks = locks(version_num),
+        sessions = sessions(version_num, false),
+    )
+}
+
+const CLOCK: &str = "SELECT encode(timestamptz_send(clock_timestamp()), 'hex')";
+
+const PREPARED: &str = "SELECT transaction, encode(textsend(gid), 'escape'), encode(timestamptz_send(prepared), 'hex'), \
+     encode(textsend(owner::text), 'escape'), encode(textsend(database::text), 'escape') FROM pg_prepared_xacts";
+
+const PREPARED_WITHOUT_CATALOGS: &str = "SELECT transaction, encode(textsend(gid), 'escape'), \
+     encode(timestamptz_send(prepared), 'hex'), ownerid, dbid FROM pg_prepared_xact()";
+
+const DATABASES: &str = "SELECT oid, encode(textsend(datname::text), 'escape') FROM pg_database";
+
+/// The beginning of the transaction, its settings, and the clock before the locks are read. Without parallel workers
+/// and compilation, which cost more than they bring here.
+fn begin(timeout: Duration) -> String {
+    let statement = timeout.as_millis().max(1);
+    // A lock that somebody else keeps on a catalog must leave time for the last resort.
+    let lock = (statement / 4).max(1);
+    format!(
+        "BEGIN READ ONLY;SET LOCAL search_path = pg_catalog, pg_temp;\
+         SELECT set_config(name, value, true), encode(timestamptz_send(clock_timestamp()), 'hex') FROM (VALUES \
+         ('client_encoding', 'SQL_ASCII'), ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), \
+         ('jit', 'off'), ('max_parallel_workers_per_gather', '0')) AS setting (name, value)"
+    )
+}
+
+/// The numbers that make an object other than an advisory key, as one text. `concat_ws` leaves NULLs out; within one
+/// locktype always the same ones are NULL.
+const IDENTITY: &str =
+    "concat_ws('/', database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid)";
+
+/// All advisory rows, all rows that wait, every row that holds back a row that waits for something else, and the rows
+/// of prepared transactions' own xids, which lead to `pg_prepared_xacts`. The pids go into a setting that ends with the
+/// transaction: the sessions' statement sends the query of these only.
+fn locks(version_num: u32) -> String {
+    let waitstart = if version_num >= 140_000 { "encode(timestamptz_send(waitstart), 'hex')" } else { "NULL" };
+    format!(
+        "WITH l AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE mode <> 'SIReadLock'), \
+         waited AS MATERIALIZED (SELECT locktype, {IDENTITY} AS identity FROM l \
+         WHERE NOT granted AND locktype <> 'advisory'), \
+         kept AS (SELECT * FROM l WHERE locktype = 'advisory' OR NOT granted \
+         OR (pid IS NULL AND locktype = 'transactionid') \
+         OR (locktype, {IDENTITY}) IN (SELECT locktype, identity FROM waited)), \
+         pids AS MATERIALIZED (SELECT set_config('pglockwatch.pids', coalesce(string_agg(pid::text, ','), ''), true) \
+         FROM (SELECT DISTINCT pid FROM kept) AS every) \
+         SELECT pid, virtualtransaction, mode, granted, {waitstart}, database, classid, objid, objsubid, \
+         CASE WHEN locktype <> 'advisory' THEN locktype END, \
+         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END FROM pids CROSS JOIN kept"
+    )
+}
+
+/// All sessions but our own. With `names` the role's name comes too, which needs a shared catalog.
+fn sessions(version_num: u32, names: bool) -> String {
+    let leader = if version_num >= 130_000 { "leader_pid" } else { "NULL" };
+    let (role, join) = if names {
+        ("encode(textsend(rolname::text), 'escape')", " LEFT JOIN pg_roles ON pg_roles.oid = usesysid")
+    } else {
+        ("NULL", "")
+    };
+    format!(
+        "WITH wanted AS MATERIALIZED \
+         (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[]) AS wanted_pid) \
+         SELECT pid, {leader}, backend_type, datid, usesysid, {role}, \
+         encode(textsend(application_name), 'escape'), client_addr, client_port, \
+         encode(timestamptz_send(backend_start), 'hex'), encode(timestamptz_send(xact_start), 'hex'), \
+         encode(timestamptz_send(query_start), 'hex'), encode(timestamptz_send(state_change), 'hex'), \
+         state, backend_xid IS NOT NULL, \
+         lower(encode(substring(textsend(query) for {SEARCHED_BYTES}), 'escape') COLLATE \"C\") LIKE '%advisory\\_%lock%', \
+         CASE WHEN wanted_pid IS NOT NULL THEN encode(substring(textsend(query) for {QUERY_BYTES}), 'escape') END \
+         FROM pg_stat_get_activity(NULL) LEFT JOIN wanted ON wanted_pid = pid{join} WHERE pid <> pg_backend_pid()"
+    )
+}
+
+/// What is true of the server and of our role. Until 14 the server asks whether we are a member of
+/// `pg_read_all_stats`, from 15 on whether we have its privileges; for `pg_signal_backend` always the latter.
+fn facts(version_num: u32) -> String {
+    let stats = if version_num >= 150_000 { "USAGE" } else { "MEMBER" };
+    format!(
+        "SELECT current_setting('server_version'), current_setting('server_version_num'), pg_is_in_recovery(), \
+         encode(timestamptz_send(pg_postmaster_start_time()), 'hex'), encode(textsend(current_user::text), 'escape'), \
+         pg_has_role('pg_read_all_stats', '{stats}'), pg_has_role('pg_signal_backend', 'USAGE'), \
+         current_setting('max_connections'), current_setting('max_locks_per_transaction'), \
+         current_setting('max_prepared_transactions'), pg_backend_pid()"
+    )
+}

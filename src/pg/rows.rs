@@ -1,0 +1,359 @@
+//! From the result sets of [`super::query`] to the model.
+//!
+//! Knows the columns' order and the texts that PostgreSQL writes into them; knows no socket and no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::DateTime;
+use postgres::{SimpleQueryMessage, SimpleQueryRow};
+
+use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES};
+use super::text::from_escaped;
+use crate::model::{
+    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Oid, Pid,
+    PreparedTransaction, Server, Time, VirtualTransaction,
+};
+
+/// What the server sent is not what PostgreSQL 12 to 18 send.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RowError {
+    /// The number of result sets is wrong: a proxy that rewrites, or no PostgreSQL.
+    #[error("it sent {got} result sets where {expected} were asked for")]
+    Sets {
+        /// How many came.
+        got: usize,
+        /// How many should have come.
+        expected: usize,
+    },
+    /// A column does not hold what it should.
+    #[error("column {column} of the {set} cannot be read")]
+    Column {
+        /// Which set.
+        set: &'static str,
+        /// Which column, from 0.
+        column: usize,
+    },
+    /// A set that always has a row has none.
+    #[error("the {0} have no row")]
+    Empty(&'static str),
+}
+
+/// Result sets, each the rows of one statement that returns any.
+pub(crate) fn result_sets(
+    messages: Vec<SimpleQueryMessage>,
+    expected: usize,
+) -> Result<Vec<Vec<SimpleQueryRow>>, RowError> {
+    let mut sets: Vec<Vec<SimpleQueryRow>> = Vec::with_capacity(expected);
+    for message in messages {
+        match message {
+            SimpleQueryMessage::RowDescription(_) => sets.push(Vec::new()),
+            SimpleQueryMessage::Row(row) => {
+                if let Some(set) = sets.last_mut() {
+                    set.push(row);
+                }
+            }
+            // Ends of commands, and kinds of message that a later version of the client may add.
+            _ => {}
+        }
+    }
+    if sets.len() == expected { Ok(sets) } else { Err(RowError::Sets { got: sets.len(), expected }) }
+}
+
+/// One row, read by place.
+struct Cells<'a> {
+    row: &'a SimpleQueryRow,
+    set: &'static str,
+}
+
+impl<'a> Cells<'a> {
+    fn error(&self, column: usize) -> RowError {
+        RowError::Column { set: self.set, column }
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&'a str>, RowError> {
+        // `get` panics on bytes that are not UTF-8, `try_get` does not.
+        self.row.try_get(column).map_err(|_| self.error(column))
+    }
+
+    fn needed(&self, column: usize) -> Result<&'a str, RowError> {
+        self.text(column)?.ok_or_else(|| self.error(column))
+    }
+
+    fn parsed<T: std::str::FromStr>(&self, column: usize) -> Result<Option<T>, RowError> {
+        self.text(column)?.map(|text| text.parse().map_err(|_| self.error(column))).transpose()
+    }
+
+    fn number<T: std::str::FromStr>(&self, column: usize) -> Result<T, RowError> {
+        self.parsed(column)?.ok_or_else(|| self.error(column))
+    }
+
+    fn flag(&self, column: usize) -> Result<bool, RowError> {
+        Ok(self.text(column)? == Some("t"))
+    }
+
+    fn name(&self, column: usize) -> Result<Option<String>, RowError> {
+        Ok(self.text(column)?.map(|text| from_escaped(text, NAME_BYTES)))
+    }
+
+    fn time(&self, column: usize) -> Result<Option<Time>, RowError> {
+        self.text(column)?.map(|text| time(text).ok_or_else(|| self.error(column))).transpose()
+    }
+
+    fn moment(&self, column: usize) -> Result<Time, RowError> {
+        self.time(column)?.ok_or_else(|| self.error(column))
+    }
+}
+
+/// A time as `timestamptz_send` writes it: microseconds since 2000-01-01 00:00 UTC, a big-endian 64-bit integer, here
+/// in hex.
+fn time(hex: &str) -> Option<Time> {
+    const UNIX_TO_POSTGRES: i64 = 946_684_800_000_000;
+    let microseconds = u64::from_str_radix(hex, 16).ok()?.cast_signed();
+    DateTime::from_timestamp_micros(microseconds.checked_add(UNIX_TO_POSTGRES)?)
+}
+
+/// `7/1234`, and for a prepared transaction `-1/1234`.
+fn virtual_transaction(text: &str) -> Option<VirtualTransaction> {
+    let (backend, local) = text.rsplit_once('/')?;
+    Some(VirtualTransaction { backend: backend.parse().ok()?, local: local.parse().ok()? })
+}
+
+/// The set of one row with a clock in its last column: the last row counts.
+pub(crate) fn clock(rows: &[SimpleQueryRow]) -> Result<Time, RowError> {
+    let row = rows.last().ok_or(RowError::Empty("clock"))?;
+    Cells { row, set: "clock" }.moment(row.len() - 1)
+}
+
+/// The set of one row with our own pid.
+pub(crate) fn own_pid(rows: &[SimpleQueryRow]) -> Result<Pid, RowError> {
+    Cells { row: rows.first().ok_or(RowError::Empty("pid"))?, set: "pid" }.number(0)
+}
+
+/// The rows of the locks' statement.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    /// The locks of the snapshot.
+    pub rows: Vec<LockRow>,
+    /// Xids of prepared transactions, by the virtualtransaction that owns their locks.
+    pub prepared: BTreeMap<VirtualTransaction, u32>,
+}
+
+/// Reads the locks. The rows on prepared transactions' own xids only lead to their names, and are locks of the
+/// snapshot only where somebody waits for them.
+pub(crate) fn locks(rows: &[SimpleQueryRow]) -> Result<Locks, RowError> {
+    let mut locks = Locks { rows: Vec::with_capacity(rows.len()), prepared: BTreeMap::new() };
+    let mut own_xids = Vec::new();
+    for row in rows {
+        let cells = Cells { row, set: "locks" };
+        let Some(lock) = lock(&cells)? else { continue };
+        if let (LockOwner::Prepared(id), LockObject::Other { locktype, identity }) = (lock.owner, &lock.object)
+            && locktype == "transactionid"
+            && lock.granted
+        {
+            locks.prepared.insert(id, identity.parse().map_err(|_| cells.error(10))?);
+            own_xids.push(lock);
+        } else {
+            locks.rows.push(lock);
+        }
+    }
+    let waited: BTreeSet<&LockObject> =
+        locks.rows.iter().filter(|lock| !lock.granted).map(|lock| &lock.object).collect();
+    own_xids.retain(|lock| waited.contains(&lock.object));
+    locks.rows.append(&mut own_xids);
+    Ok(locks)
+}
+
+/// One lock; nothing for a mode that never blocks.
+fn lock(cells: &Cells<'_>) -> Result<Option<LockRow>, RowError> {
+    let Some(mode) = LockMode::from_name(cells.needed(2)?) else { return Ok(None) };
+    let id = virtual_transaction(cells.needed(1)?).ok_or_else(|| cells.error(1))?;
+    let object = match cells.text(9)? {
+        Some(locktype) => LockObject::Other { locktype: locktype.to_owned(), identity: cells.needed(10)?.to_owned() },
+        None => LockObject::Advisory(AdvisoryKey {
+            database: cells.number(5)?,
+            numbers: KeyNumbers {
+                classid: cells.number(6)?,
+                objid: cells.number(7)?,
+                // int2 on the server, which shows it signed.
+                objsubid: cells.number::<i16>(8)?.cast_unsigned(),
+            },
+        }),
+    };
+    Ok(Some(LockRow {
+        object,
+        mode,
+        granted: cells.flag(3)?,
+        owner: cells.parsed(0)?.map_or(LockOwner::Prepared(id), LockOwner::Backend),
+        virtualtransaction: id,
+        waitstart: cells.time(4)?,
+    }))
+}
+
+/// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.
+pub(crate) type BackendOfRole = (Backend, Option<Oid>);
+
+/// Reads the sessions. Names of databases come from `names`, and those of roles where the statement brought none.
+pub(crate) fn backends(rows: &[SimpleQueryRow], names: &Names) -> Result<Vec<BackendOfRole>, RowError> {
+    rows.iter().map(|row| backend(&Cells { row, set: "sessions" }, names)).collect()
+}
+
+fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> {
+    // An oid of 0 means none: a background worker without a database or without a role.
+    let datid = cells.parsed::<Oid>(3)?.filter(|oid| *oid != 0);
+    let role = cells.parsed::<Oid>(4)?.filter(|oid| *oid != 0);
+    let backend_start = cells.time(9)?;
+    // Of a session that our role may not see, the query is a text of the server's own that says so.
+    let visible = backend_start.is_some();
+    let user = match cells.name(5)? {
+        Some(name) => Some(name),
+        None => role.and_then(|oid| names.roles.get(&oid).cloned()),
+    };
+    let backend = Backend {
+        pid: cells.number(0)?,
+        leader_pid: cells.parsed(1)?,
+        backend_type: cells.text(2)?.unwrap_or_default().to_owned(),
+        datid,
+        database: datid.and_then(|oid| names.databases.get(&oid).cloned()),
+        user,
+        application: cells.name(6)?.unwrap_or_default(),
+        client_addr: cells.text(7)?.map(str::to_owned),
+        client_port: cells.parsed(8)?,
+        backend_start,
+        xact_start: cells.time(10)?,
+        query_start: cells.time(11)?,
+        state_change: cells.time(12)?,
+        state: cells.text(13)?.and_then(BackendState::from_name),
+        has_written: cells.flag(14)?,
+        calls_advisory: visible && cells.flag(15)?,
+        query: cells.text(16)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES)),
+    };
+    Ok((backend, role))
+}
+
+/// A query of at least this many bytes may have been cut: by `track_activity_query_size`, whose least value is 100 with
+/// the byte that ends the text, or by us.
+const CUT_QUERY_BYTES: usize = if QUERY_BYTES < 99 { QUERY_BYTES } else { 99 };
+
+/// Names by oid.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    /// Of databases.
+    pub databases: BTreeMap<Oid, String>,
+    /// Of roles.
+    pub roles: BTreeMap<Oid, String>,
+}
+
+/// Reads the prepared transactions that own locks of the snapshot. With `names` the statement brought oids, and the
+/// names come from there.
+pub(crate) fn prepared(
+    rows: &[SimpleQueryRow],
+    locks: &Locks,
+    names: Option<&Names>,
+) -> Result<Vec<PreparedTransaction>, RowError> {
+    if locks.prepared.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners: BTreeSet<VirtualTransaction> = locks
+        .rows
+        .iter()
+        .filter_map(|lock| match lock.owner {
+            LockOwner::Prepared(id) => Some(id),
+            LockOwner::Backend(_) => None,
+        })
+        .collect();
+    let by_xid: BTreeMap<u32, VirtualTransaction> =
+        locks.prepared.iter().filter(|(id, _)| owners.contains(id)).map(|(id, xid)| (*xid, *id)).collect();
+    let mut found = Vec::new();
+    for row in rows {
+        let cells = Cells { row, set: "prepared transactions" };
+        let transaction = cells.number(0)?;
+        let Some(&virtualtransaction) = by_xid.get(&transaction) else { continue };
+        let (owner, database) = match names {
+            None => (cells.name(3)?, cells.name(4)?),
+            Some(names) => {
+                (names.roles.get(&cells.number(3)?).cloned(), names.databases.get(&cells.number(4)?).cloned())
+            }
+        };
+        found.push(PreparedTransaction {
+            transaction,
+            virtualtransaction,
+            gid: from_escaped(cells.needed(1)?, GID_BYTES),
+            prepared: cells.moment(2)?,
+            owner: owner.unwrap_or_default(),
+            database: database.unwrap_or_default(),
+        });
+    }
+    Ok(found)
+}
+
+/// Reads the databases' names.
+pub(crate) fn databases(rows: &[SimpleQueryRow]) -> Result<BTreeMap<Oid, String>, RowError> {
+    rows.iter()
+        .map(|row| {
+            let cells = Cells { row, set: "databases" };
+            Ok((cells.number(0)?, cells.name(1)?.unwrap_or_default()))
+        })
+        .collect()
+}
+
+/// Reads the facts: the server, without its databases, and our own pid.
+pub(crate) fn facts(rows: &[SimpleQueryRow]) -> Result<(Server, Pid), RowError> {
+    let cells = Cells { row: rows.first().ok_or(RowError::Empty("facts"))?, set: "facts" };
+    let server = Server {
+        version: plain_version(cells.needed(0)?),
+        version_num: cells.number(1)?,
+        in_recovery: cells.flag(2)?,
+        started_at: cells.moment(3)?,
+        role: cells.name(4)?.unwrap_or_default(),
+        sees_all_sessions: cells.flag(5)?,
+        can_signal: cells.flag(6)?,
+        max_connections: cells.number(7)?,
+        max_locks_per_transaction: cells.number(8)?,
+        max_prepared_transactions: cells.number(9)?,
+        databases: Vec::new(),
+    };
+    Ok((server, cells.number(10)?))
+}
+
+/// `15.18 (Debian 15.18-0+deb12u1)` without what the packager appended.
+fn plain_version(version: &str) -> String {
+    version.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// What the greeting says: `server_version_num`, whether transactions are read only, whether it is a standby.
+pub(crate) fn greeting(rows: &[SimpleQueryRow]) -> Result<(u32, bool, bool), RowError> {
+    let cells = Cells { row: rows.first().ok_or(RowError::Empty("greeting"))?, set: "greeting" };
+    Ok((cells.number(0)?, cells.text(1)? == Some("on"), cells.flag(2)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_to_the_microsecond() {
+        let at = |hex| time(hex).map(|time| time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true));
+        assert_eq!(at("0000000000000000").as_deref(), Some("2000-01-01T00:00:00.000000Z"));
+        assert_eq!(at("0000000000000001").as_deref(), Some("2000-01-01T00:00:00.000001Z"));
+        assert_eq!(at("ffffffffffffffff").as_deref(), Some("1999-12-31T23:59:59.999999Z"));
+        assert_eq!(at("00030467b4349773").as_deref(), Some("2026-11-29T11:53:01.620083Z"));
+        // Infinity is the greatest integer.
+        assert_eq!(time("7fffffffffffffff"), None);
+        assert_eq!(time("zz"), None);
+    }
+
+    #[test]
+    fn virtual_transactions_of_backends_and_of_prepared_transactions() {
+        let id = |backend, local| Some(VirtualTransaction { backend, local });
+        assert_eq!(virtual_transaction("7/0"), id(7, 0));
+        assert_eq!(virtual_transaction("-1/4000000000"), id(-1, 4_000_000_000));
+        assert_eq!(virtual_transaction("7"), None);
+        assert_eq!(virtual_transaction("/1"), None);
+    }
+
+    #[test]
+    fn a_version_stands_without_its_packager() {
+        assert_eq!(plain_version("15.18 (Debian 15.18-0+deb12u1)"), "15.18");
+        assert_eq!(plain_version("19devel"), "19devel");
+    }
+}

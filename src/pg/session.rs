@@ -1,0 +1,213 @@
+//! One connection to one server, and one poll over it.
+//!
+//! A session has no deadline of its own beyond those it asks the server to keep: a server that is stopped keeps none.
+//! [`crate::watch`] gives every operation a deadline from outside.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+use postgres::error::{DbError, Severity, SqlState};
+
+use super::conninfo::{ConnSettings, Environment};
+use super::{connect, failure, query, rows};
+use crate::analysis::report::Failure;
+use crate::model::{Server, Snapshot};
+
+/// An open connection to a server.
+pub struct Session {
+    client: Client,
+    address: String,
+    version_num: u32,
+    timeout: Duration,
+    /// The last transaction did not end: it must be ended before the next begins.
+    broken_transaction: bool,
+    /// The connection cannot be used any more.
+    lost: bool,
+    memory: Option<Memory>,
+}
+
+/// What the last good poll taught, for the day when the shared catalogs cannot be read.
+struct Memory {
+    server: Server,
+    names: rows::Names,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// How a poll failed.
+enum PollError {
+    Client(postgres::Error),
+    Rows(rows::RowError),
+}
+
+impl From<postgres::Error> for PollError {
+    fn from(error: postgres::Error) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<rows::RowError> for PollError {
+    fn from(error: rows::RowError) -> Self {
+        Self::Rows(error)
+    }
+}
+
+impl Session {
+    /// Connects. `timeout` bounds the wait for sockets, and each statement of later polls on the server; it does not
+    /// bound a server that accepts the connection and says nothing: the caller must.
+    ///
+    /// # Errors
+    /// A [`Failure`] that names host:port and what to do.
+    pub fn connect(settings: &ConnSettings, environment: &dyn Environment, timeout: Duration) -> Result<Self, Failure> {
+        let opened = connect::open(settings, environment, timeout)?;
+        Ok(Self {
+            client: opened.client,
+            address: opened.address,
+            version_num: opened.version_num,
+            timeout,
+            broken_transaction: false,
+            lost: false,
+            memory: None,
+        })
+    }
+
+    /// host:port of the server that answered.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether the connection is gone: it ended, or what came over it cannot be trusted any more.
+    pub fn is_lost(&self) -> bool {
+        self.lost || self.client.is_closed()
+    }
+
+    /// Whether there was a good poll over this connection.
+    pub fn has_polled(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Reads locks, sessions and facts, in one transaction that changes nothing. `epoch` is where
+    /// [`Snapshot::monotonic`] counts from.
+    ///
+    /// When the server answers that its shared lock table is full (53200), or when a lock on a shared catalog is not to
+    /// be had (55P03), it is asked once more without the shared catalogs, and names come from the last good poll.
+    ///
+    /// # Errors
+    /// A [`Failure`] that names host:port and what to do. The session can be used again unless
+    /// [`is_lost`](Self::is_lost).
+    pub fn poll(&mut self, epoch: Instant) -> Result<Snapshot, Failure> {
+        let began = Instant::now();
+        let snapshot = self.roll_back().and_then(|()| self.usual_poll()).or_else(|error| self.last_resort(error));
+        match snapshot {
+            Ok(mut snapshot) => {
+                snapshot.monotonic = began.saturating_duration_since(epoch);
+                snapshot.poll_duration = began.elapsed();
+                Ok(snapshot)
+            }
+            Err(PollError::Client(error)) => {
+                // After an error of the server's that is not fatal the connection goes on; after any other it does not.
+                let severity = error.as_db_error().and_then(DbError::parsed_severity);
+                let goes_on =
+                    error.as_db_error().is_some() && !matches!(severity, Some(Severity::Fatal | Severity::Panic));
+                self.lost |= !goes_on;
+                Err(failure::poll_failure(&error, &self.address))
+            }
+            Err(PollError::Rows(error)) => Err(failure::unreadable(&error, &self.address)),
+        }
+    }
+
+    /// Ends a transaction that an error has left open. Until then the server refuses everything else.
+    fn roll_back(&mut self) -> Result<(), PollError> {
+        if self.broken_transaction {
+            self.client.simple_query("ROLLBACK")?;
+            self.broken_transaction = false;
+        }
+        Ok(())
+    }
+
+    /// Half the time that a poll may take: the last resort needs the other half.
+    fn statement_timeout(&self) -> Duration {
+        self.timeout / 2
+    }
+
+    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Vec<postgres::SimpleQueryRow>>, PollError> {
+        self.broken_transaction = true;
+        let messages = self.client.simple_query(message)?;
+        self.broken_transaction = false;
+        Ok(rows::result_sets(messages, count)?)
+    }
+
+    fn usual_poll(&mut self) -> Result<Snapshot, PollError> {
+        let message = query::poll(self.version_num, self.statement_timeout());
+        let sets = self.sets(&message, query::POLL_SETS)?;
+        let [before, locks, after, sessions, prepared, databases, facts] = sets.as_slice() else {
+            return Err(rows::RowError::Sets { got: sets.len(), expected: query::POLL_SETS }.into());
+        };
+        let mut names = rows::Names { databases: rows::databases(databases)?, roles: BTreeMap::new() };
+        let (mut server, own_pid) = rows::facts(facts)?;
+        // Behind a pooler the server may be another one, after a failover to another version.
+        self.version_num = server.version_num;
+        server.databases = names.databases.iter().map(|(oid, name)| (*oid, name.clone())).collect();
+        let locks = rows::locks(locks)?;
+        let sessions = rows::backends(sessions, &names)?;
+        names.roles = sessions.iter().filter_map(|(backend, role)| Some(((*role)?, backend.user.clone()?))).collect();
+        let snapshot = Snapshot {
+            before_locks: rows::clock(before)?,
+            sampled_at: rows::clock(after)?,
+            monotonic: Duration::ZERO,
+            poll_duration: Duration::ZERO,
+            prepared: rows::prepared(prepared, &locks, None)?,
+            locks: locks.rows,
+            backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
+            server: server.clone(),
+            own_pid,
+            lock_table_full: false,
+        };
+        self.memory = Some(Memory { server, names });
+        Ok(snapshot)
+    }
+
+    /// Asks without the shared catalogs, if the error is one that they cause and there is a memory of their names.
+    fn last_resort(&mut self, error: PollError) -> Result<Snapshot, PollError> {
+        let code = match &error {
+            PollError::Client(error) => error.code().cloned(),
+            PollError::Rows(_) => None,
+        };
+        let full = code == Some(SqlState::OUT_OF_MEMORY);
+        if !(full || code == Some(SqlState::LOCK_NOT_AVAILABLE)) || self.memory.is_none() {
+            return Err(error);
+        }
+        // What went wrong first is the news, whatever goes wrong now.
+        self.without_catalogs(full).map_err(|_| error)
+    }
+
+    fn without_catalogs(&mut self, lock_table_full: bool) -> Result<Snapshot, PollError> {
+        self.roll_back()?;
+        let message = query::last_resort(self.version_num, self.statement_timeout());
+        let sets = self.sets(&message, query::LAST_RESORT_SETS)?;
+        let (Some(memory), [before, locks, after, sessions, prepared, own_pid]) = (&self.memory, sets.as_slice())
+        else {
+            return Err(rows::RowError::Sets { got: sets.len(), expected: query::LAST_RESORT_SETS }.into());
+        };
+        let locks = rows::locks(locks)?;
+        let backends = rows::backends(sessions, &memory.names)?;
+        Ok(Snapshot {
+            before_locks: rows::clock(before)?,
+            sampled_at: rows::clock(after)?,
+            monotonic: Duration::ZERO,
+            poll_duration: Duration::ZERO,
+            prepared: rows::prepared(prepared, &locks, Some(&memory.names))?,
+            locks: locks.rows,
+            backends: backends.into_iter().map(|(backend, _)| backend).collect(),
+            server: memory.server.clone(),
+            own_pid: rows::own_pid(own_pid)?,
+            lock_table_full,
+        })
+    }
+}

@@ -1,0 +1,315 @@
+//! The runbook's content: one finding as titled sections, before it becomes text or markdown.
+//!
+//! It picks from the Report and words single facts. All texts are raw: each format makes them safe in its own way.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::style;
+use super::table::place;
+use crate::analysis::report::{Finding, HolderReport, KeyReport, LockReport, ScopeReport, TargetReport, WaitReport};
+use crate::keys::Source;
+use crate::model::{Pid, age};
+use crate::rules::advice::VERIFY;
+
+/// More of a kind are counted instead of shown.
+const SHOWN: usize = 10;
+
+/// More columns of a statement of the application say little.
+const QUERY_COLUMNS: usize = 400;
+
+/// One section of a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Its title.
+    pub title: &'static str,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a section says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Body {
+    /// Sentences that belong together.
+    Prose(Vec<String>),
+    /// Things one below the other.
+    List(Vec<String>),
+    /// What to do in order, and the statement that one of the steps says to run.
+    Steps(Vec<Step>, Option<String>),
+    /// What to type.
+    Commands(Vec<String>),
+}
+
+/// One step: words, and what to type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The words.
+    pub text: String,
+    /// Each a whole statement or command, on one line.
+    pub commands: Vec<String>,
+}
+
+impl Step {
+    fn new(step: &str) -> Self {
+        let mut lines = step.lines();
+        let text = lines.next().unwrap_or_default().to_owned();
+        Self { text, commands: lines.map(str::to_owned).collect() }
+    }
+}
+
+/// The sections of a finding, in the order in which a person needs them. Empty ones are left out.
+pub(super) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section> {
+    let mut wrong = vec![finding.summary.clone()];
+    wrong.extend(finding.detail.iter().filter(|line| !is_said_elsewhere(finding, line)).cloned());
+    let (verify, steps): (Vec<&String>, Vec<&String>) =
+        finding.advice.steps.iter().partition(|step| step.starts_with(VERIFY));
+    let verify = verify.into_iter().filter_map(|step| step.strip_prefix(VERIFY)).map(str::to_owned).collect();
+    let steps = steps.into_iter().map(|step| Step::new(step)).collect();
+    let all = [
+        ("What is wrong", Body::Prose(wrong)),
+        (if finding.pids.len() > 1 { "Sessions" } else { "Holder" }, Body::List(holders(report, finding))),
+        ("Also holds", Body::List(also_holds(report, finding))),
+        ("Waiting", Body::List(waiting(report, finding))),
+        ("Before you act", Body::List(finding.advice.caveats.clone())),
+        ("Do", Body::Steps(steps, finding.advice.sql.clone())),
+        ("Verify", Body::Commands(verify)),
+        ("Prevent", Body::List(finding.advice.prevent.clone())),
+        ("More", Body::Commands(vec![format!("pglockwatch runbook --rule {}", finding.rule)])),
+    ];
+    all.into_iter().filter(|(_, body)| !is_empty(body)).map(|(title, body)| Section { title, body }).collect()
+}
+
+/// Evidence about single waiters, about members of a pool and about names stands in sections of its own.
+fn is_said_elsewhere(finding: &Finding, line: &str) -> bool {
+    let about = |pid: &Pid| line.strip_prefix("pid ").and_then(|rest| rest.split(' ').next()) == Some(&pid.to_string());
+    let of_name = |label: &str| line.strip_prefix('"').is_some_and(|rest| rest.starts_with(&format!("{label}\" is ")));
+    finding.waiters.iter().any(about)
+        || (finding.pids.len() > 1 && finding.pids.iter().any(about))
+        || finding.key_reports.iter().take(SHOWN).flat_map(|key| &key.names).any(|name| of_name(&name.label))
+}
+
+fn is_empty(body: &Body) -> bool {
+    match body {
+        Body::Prose(texts) | Body::List(texts) | Body::Commands(texts) => texts.is_empty(),
+        Body::Steps(steps, sql) => steps.is_empty() && sql.is_none(),
+    }
+}
+
+/// The finding's keys, each with its numbers and whom to ask.
+pub(super) fn keys(finding: &Finding) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for key in finding.key_reports.iter().take(SHOWN) {
+        lines.push(key_line(key));
+        lines.extend(key.names.iter().filter_map(|name| name.note.as_ref()).map(|note| format!("note: {note}")));
+    }
+    let listed = finding.key_reports.len().min(SHOWN);
+    let others: Vec<&String> = finding.keys.iter().skip(finding.key_reports.len()).take(SHOWN - listed).collect();
+    let shown = listed + others.len();
+    lines.extend(others.into_iter().cloned());
+    if finding.key_count > shown && shown > 0 {
+        lines.push(format!("and {} more keys", finding.key_count - shown));
+    }
+    lines
+}
+
+fn key_line(key: &KeyReport) -> String {
+    let mut text = key.text.clone();
+    for name in &key.names {
+        let may_be = if name.may_be { "maybe " } else { "" };
+        let known = if name.source == Source::WellKnown { " (well-known)" } else { "" };
+        let _ = write!(text, "  {may_be}\"{}\"{known}", name.label);
+    }
+    let form = match key.numbers.objsubid {
+        1 => "bigint",
+        2 => "two int4",
+        _ => "extension",
+    };
+    let _ = write!(text, "  {form}, classid {} objid {}", key.numbers.classid, key.numbers.objid);
+    if key.numbers.is_extension() {
+        let _ = write!(text, " objsubid {}", key.numbers.objsubid);
+    }
+    for name in key.names.iter().filter(|name| name.source == Source::Dictionary) {
+        let people: Vec<String> = [
+            name.owner.as_ref().map(|owner| format!("owner {owner}")),
+            name.team.as_ref().map(|team| format!("team {team}")),
+            name.contact.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !people.is_empty() {
+            let _ = write!(text, "  {}", people.join(", "));
+        }
+    }
+    text
+}
+
+fn holders(report: &TargetReport, finding: &Finding) -> Vec<String> {
+    if let Some(gid) = &finding.gid {
+        let lock = report.locks.iter().find(|lock| lock.holder.gid.as_ref() == Some(gid));
+        return lock.map(|lock| prepared(&lock.holder)).into_iter().collect();
+    }
+    let held: Vec<(Pid, Vec<&LockReport>)> =
+        finding.pids.iter().map(|&pid| (pid, locks_of(report, pid).collect())).collect();
+    if let [(pid, locks)] = held.as_slice() {
+        return one_holder(report, finding, *pid, locks);
+    }
+    let mut lines: Vec<String> =
+        held.iter().take(2 * SHOWN).map(|(pid, locks)| short_holder(report, finding, *pid, locks)).collect();
+    if held.len() > lines.len() {
+        lines.push(format!("and {} more sessions", held.len() - lines.len()));
+    }
+    lines
+}
+
+fn locks_of(report: &TargetReport, pid: Pid) -> impl Iterator<Item = &LockReport> {
+    report.locks.iter().filter(move |lock| lock.holder.pid == Some(pid))
+}
+
+fn prepared(holder: &HolderReport) -> String {
+    let mut text = format!("prepared transaction {}", holder.gid.as_deref().unwrap_or_default());
+    if let Some(user) = &holder.user {
+        let _ = write!(text, ", owner {user}");
+    }
+    if let Some(since) = holder.transaction_for.or(holder.state_for) {
+        let _ = write!(text, ", prepared {} ago", style::duration(since));
+    }
+    text
+}
+
+fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&LockReport]) -> Vec<String> {
+    let Some(first) = locks.first() else { return vec![format!("pid {pid}, holds no advisory lock itself")] };
+    let holder = &first.holder;
+    let mut lines = vec![session(report, holder)];
+    let lock = locks.iter().find(|lock| finding.keys.contains(&lock.key.text)).unwrap_or(first);
+    let mut facts: Vec<String> = state(holder).into_iter().collect();
+    facts.push(match lock.scope {
+        ScopeReport::Session => "session scope".to_owned(),
+        ScopeReport::Transaction => "transaction scope".to_owned(),
+        ScopeReport::Unknown => "scope not proved".to_owned(),
+    });
+    lines.push(facts.join("; "));
+    if let Some(seen) = &lock.first_seen
+        && let Some(query) = &seen.query
+    {
+        let what = if seen.certain { "taken by" } else { "first seen with the statement" };
+        lines.push(format!("{what}: {}", statement(query)));
+    }
+    if let Some(query) = holder.query.as_deref().filter(|query| !query.is_empty()) {
+        let what = if holder.state == Some("active") {
+            "runs now"
+        } else {
+            "last statement, not always the one that took the lock"
+        };
+        lines.push(format!("{what}: {}", statement(query)));
+    }
+    lines
+}
+
+/// `pid 4711  api@10.0.0.7:51234  user app  connected 2h10m ago`
+fn session(report: &TargetReport, holder: &HolderReport) -> String {
+    let mut text = holder.pid.map(|pid| format!("pid {pid}")).unwrap_or_default();
+    let place = place(holder);
+    if !place.is_empty() {
+        let _ = write!(text, "  {place}");
+        if let (Some(port), true) = (holder.client_port.filter(|port| *port > 0), holder.client_addr.is_some()) {
+            let _ = write!(text, ":{port}");
+        }
+    }
+    if let Some(user) = &holder.user {
+        let _ = write!(text, "  user {user}");
+    }
+    if let Some(kind) = holder.backend_type.as_deref().filter(|kind| !kind.is_empty() && *kind != "client backend") {
+        let _ = write!(text, "  {kind}");
+    }
+    if let (Some(now), Some(start)) = (report.sampled_at, holder.backend_start) {
+        let _ = write!(text, "  connected {} ago", style::duration(age(now, start)));
+    }
+    text
+}
+
+fn short_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&LockReport]) -> String {
+    let wait = report.waits.iter().find(|wait| wait.pid == pid);
+    let Some(first) = locks.first() else {
+        return wait.map_or_else(|| format!("pid {pid}"), |wait| waiter(report, finding, wait));
+    };
+    let keys: BTreeSet<&str> = locks.iter().map(|lock| lock.key.text.as_str()).collect();
+    let listed: Vec<&str> = keys.iter().take(3).copied().collect();
+    let more = if keys.len() > listed.len() { ", ..." } else { "" };
+    let mut text = format!("pid {pid}");
+    let place = place(&first.holder);
+    if !place.is_empty() {
+        let _ = write!(text, "  {place}");
+    }
+    if let Some(state) = state(&first.holder) {
+        let _ = write!(text, "  {state}");
+    }
+    let _ = write!(text, "  holds {}{more}", listed.join(", "));
+    if let Some(wait) = wait {
+        let _ = write!(text, ", waits {} for {}", style::waited(wait.waited), wait.object);
+    }
+    text
+}
+
+fn state(holder: &HolderReport) -> Option<String> {
+    let state = holder.state?;
+    let since = holder.state_for.map(|since| format!(" for {}", style::duration(since)));
+    Some(format!("{state}{}", since.unwrap_or_default()))
+}
+
+fn also_holds(report: &TargetReport, finding: &Finding) -> Vec<String> {
+    let mut others: Vec<String> = Vec::new();
+    for &pid in &finding.pids {
+        let keys: BTreeSet<&str> = locks_of(report, pid)
+            .filter(|lock| !finding.keys.contains(&lock.key.text))
+            .map(|lock| lock.key.text.as_str())
+            .collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let listed: Vec<&str> = keys.iter().take(SHOWN).copied().collect();
+        let more =
+            if keys.len() > listed.len() { format!(" and {} more", keys.len() - listed.len()) } else { String::new() };
+        others.push(format!("pid {pid}: {}{more}", listed.join(", ")));
+    }
+    if others.is_empty() && finding.pids.len() == 1 && finding.key_count > 0 {
+        others.push("nothing else".to_owned());
+    }
+    others
+}
+
+fn waiting(report: &TargetReport, finding: &Finding) -> Vec<String> {
+    let mut waits: Vec<&WaitReport> = report.waits.iter().filter(|wait| finding.waiters.contains(&wait.pid)).collect();
+    waits.sort_by_key(|wait| (std::cmp::Reverse(wait.waited.duration), wait.pid));
+    let mut lines: Vec<String> = waits.iter().take(SHOWN).map(|wait| waiter(report, finding, wait)).collect();
+    if finding.waiters.len() > lines.len() && !lines.is_empty() {
+        lines.push(format!("and {} more", finding.waiters.len() - lines.len()));
+    }
+    if lines.is_empty() && !finding.waiters.is_empty() {
+        let pids: Vec<String> = finding.waiters.iter().take(SHOWN).map(ToString::to_string).collect();
+        lines.push(format!("pids {}", pids.join(", ")));
+    }
+    lines
+}
+
+fn waiter(report: &TargetReport, finding: &Finding, wait: &WaitReport) -> String {
+    let known = report.locks.iter().flat_map(|lock| &lock.waiters).find(|waiter| waiter.pid == wait.pid);
+    let mut text = format!("pid {}", wait.pid);
+    if let Some(application) = known.and_then(|waiter| waiter.application.as_deref()).filter(|name| !name.is_empty()) {
+        let _ = write!(text, "  {application}");
+    }
+    let _ = write!(text, "  {} for {} ({})", style::waited(wait.waited), wait.object, wait.mode);
+    let ahead: Vec<String> =
+        wait.blocked_by.iter().filter(|pid| finding.waiters.contains(pid)).map(ToString::to_string).collect();
+    if !ahead.is_empty() {
+        let _ = write!(text, ", behind {}", ahead.join(", "));
+    }
+    text
+}
+
+/// A statement of the application on one line, blanks joined, cut in the middle.
+fn statement(query: &str) -> String {
+    let joined = query.split_whitespace().collect::<Vec<_>>().join(" ");
+    let safe = style::safe(&joined).into_owned();
+    style::cut(&safe, QUERY_COLUMNS).into_owned()
+}

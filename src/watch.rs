@@ -1,0 +1,372 @@
+//! The poller: one target, polled for as long as somebody listens.
+//!
+//! Knows the schedule, the back-off and the deadlines. What a snapshot means is told by the function it is given; what
+//! becomes of an [`Update`] is the listener's business.
+//!
+//! Two threads per target. The *worker* owns the connection and does what can hang: connecting and polling. The
+//! *controller* gives each of these a deadline. When one passes, the listener is told, and the worker is left alone:
+//! nothing can interrupt a read from a server that is stopped, and a second connection while the first may still be
+//! open could take the last place of a server that is in trouble. The worker goes on when its server does.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::analysis::report::{Failure, TargetReport};
+use crate::model::Snapshot;
+use crate::pg::{self, ConnSettings, ProcessEnvironment, Session};
+
+/// The longest pause between two attempts, unless the interval is longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How many of a poll's own length the interval must have.
+const INTERVAL_PER_COST: u32 = 10;
+/// Enough for TLS in a debug build; 200 targets must not reserve gigabytes.
+const STACK: usize = 1024 * 1024;
+/// How long stopping waits for the connection to be closed in good order.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+/// Where every [`Snapshot::monotonic`] of this process counts from.
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// From a snapshot to what is reported; it keeps the memory across polls.
+pub type Observe = Box<dyn FnMut(Snapshot) -> TargetReport + Send>;
+
+/// A target to be polled.
+pub struct TargetSpec {
+    /// The target's name, for logs.
+    pub name: String,
+    /// How to connect.
+    pub settings: ConnSettings,
+    /// From the beginning of one poll to that of the next.
+    pub interval: Duration,
+    /// The most that connecting may take, and each poll.
+    pub timeout: Duration,
+    /// What is made of a snapshot.
+    pub observe: Observe,
+}
+
+/// What happened to a target.
+#[derive(Debug, Clone)]
+pub enum Update {
+    /// A good poll.
+    Report {
+        /// What was seen.
+        report: Arc<TargetReport>,
+        /// When the next poll begins, from now.
+        next_in: Duration,
+        /// The interval that is kept instead of the wanted one, because polls cost more than a tenth of that.
+        stretched_to: Option<Duration>,
+    },
+    /// A poll or an attempt to connect that failed, or that is overdue.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// When the next attempt begins, from now; for an operation that is overdue, when it is spoken of again.
+        retry_in: Duration,
+    },
+}
+
+/// A running poller. Dropping it stops the poller.
+#[derive(Debug)]
+pub struct Handle {
+    events: Sender<Event>,
+    /// Nothing comes here; it is cut when the worker has ended.
+    ended: Receiver<()>,
+}
+
+impl Handle {
+    /// Polls now instead of when the next poll is due, also during a pause after a failure. Does nothing while a poll
+    /// runs.
+    pub fn refresh_now(&self) {
+        self.tell(Event::Refresh);
+    }
+
+    /// Polls at another interval from now on.
+    pub fn set_interval(&self, interval: Duration) {
+        self.tell(Event::SetInterval(interval));
+    }
+
+    /// Stops polling and closes the connection. Waits a moment for it to be closed in good order; a worker that hangs
+    /// in a read is left behind.
+    pub fn stop(self) {
+        self.tell(Event::Stop);
+        // Cut or timed out: both mean that there is nothing left to do.
+        let _ = self.ended.recv_timeout(GOODBYE);
+    }
+
+    fn tell(&self, event: Event) {
+        // A poller that has ended needs to be told nothing.
+        drop(self.events.send(event));
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.tell(Event::Stop);
+    }
+}
+
+/// What the controller waits for.
+#[derive(Debug)]
+enum Event {
+    Refresh,
+    SetInterval(Duration),
+    Stop,
+    Worker(Progress),
+}
+
+/// What the worker says while it does one job.
+#[derive(Debug)]
+enum Progress {
+    /// It connects; said only when it had a connection and lost it.
+    Reconnecting,
+    /// It is connected, and polls now.
+    Connected,
+    /// The job has ended.
+    Done(Box<Result<Snapshot, Failure>>),
+}
+
+/// Starts polling a target: at once, then at its interval. Updates come with `index`.
+///
+/// # Errors
+/// If the operating system gives no threads.
+pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -> io::Result<Handle> {
+    let _ = *EPOCH;
+    let (events, inbox) = mpsc::channel();
+    let (jobs, orders) = mpsc::channel();
+    let (until_ended, ended) = mpsc::channel();
+    let worker = Worker {
+        settings: spec.settings.clone(),
+        timeout: spec.timeout,
+        session: None,
+        controller: events.clone(),
+        _until_ended: until_ended,
+    };
+    thread::Builder::new().name(format!("poll-{index}")).stack_size(STACK).spawn(move || worker.run(&orders))?;
+    let controller = Controller { index, spec, updates, jobs, failures: 0, connected: false, told_stretching: false };
+    thread::Builder::new().name(format!("watch-{index}")).stack_size(STACK).spawn(move || controller.run(&inbox))?;
+    Ok(Handle { events, ended })
+}
+
+/// The thread that owns the connection.
+struct Worker {
+    settings: ConnSettings,
+    timeout: Duration,
+    session: Option<Session>,
+    controller: Sender<Event>,
+    /// Dropped with the worker, after its session.
+    _until_ended: Sender<()>,
+}
+
+impl Worker {
+    /// Does one job for each order; ends when nobody can order any more, or nobody listens.
+    fn run(mut self, orders: &Receiver<()>) {
+        for () in orders {
+            let result = self.job();
+            if !self.say(Progress::Done(Box::new(result))) {
+                return;
+            }
+        }
+    }
+
+    fn say(&self, progress: Progress) -> bool {
+        self.controller.send(Event::Worker(progress)).is_ok()
+    }
+
+    fn job(&mut self) -> Result<Snapshot, Failure> {
+        let known = self.session.as_ref().is_some_and(Session::has_polled);
+        let result = self.connect_and_poll();
+        // A connection that worked and is gone now was mostly lost between two polls: by a restart, or because it was
+        // idle for too long. It is surely closed, so one new one may be opened at once.
+        if result.is_err() && known && self.session.is_none() {
+            self.say(Progress::Reconnecting);
+            return self.connect_and_poll();
+        }
+        result
+    }
+
+    fn connect_and_poll(&mut self) -> Result<Snapshot, Failure> {
+        let mut session = if let Some(session) = self.session.take() {
+            session
+        } else {
+            let session = Session::connect(&self.settings, &ProcessEnvironment, self.timeout)?;
+            self.say(Progress::Connected);
+            session
+        };
+        let result = session.poll(*EPOCH);
+        self.session = (!session.is_lost()).then_some(session);
+        result
+    }
+}
+
+/// Where the controller is.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Nothing runs until `due`.
+    Resting { due: Instant },
+    /// The worker works, since `began`, and should be ready by `deadline`.
+    Working { began: Instant, deadline: Instant },
+    /// The worker works, since `began`, and is late; the listener is told again at `remind`.
+    Overdue { began: Instant, remind: Instant },
+}
+
+/// The thread that keeps the schedule.
+struct Controller {
+    index: usize,
+    spec: TargetSpec,
+    updates: Sender<(usize, Update)>,
+    jobs: Sender<()>,
+    /// Failures since the last good poll.
+    failures: u32,
+    connected: bool,
+    /// The log has it that the interval was stretched.
+    told_stretching: bool,
+}
+
+/// The listener or the worker is gone: there is nothing left to do.
+struct Over;
+
+impl Controller {
+    fn run(mut self, inbox: &Receiver<Event>) {
+        // Over is the one way in which it ends.
+        drop(self.keep_schedule(inbox));
+    }
+
+    fn keep_schedule(&mut self, inbox: &Receiver<Event>) -> Result<(), Over> {
+        let mut state = self.begin()?;
+        loop {
+            let until = match state {
+                State::Resting { due } => due,
+                State::Working { deadline, .. } => deadline,
+                State::Overdue { remind, .. } => remind,
+            };
+            state = match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(Event::Refresh) => self.refresh(state)?,
+                Ok(Event::SetInterval(interval)) => self.set_interval(state, interval),
+                Ok(Event::Worker(progress)) => self.progress(state, progress)?,
+                Err(RecvTimeoutError::Timeout) => self.time_is_up(state)?,
+            };
+        }
+    }
+
+    fn begin(&mut self) -> Result<State, Over> {
+        self.jobs.send(()).map_err(|_| Over)?;
+        Ok(self.working())
+    }
+
+    fn working(&self) -> State {
+        let began = Instant::now();
+        State::Working { began, deadline: began + self.spec.timeout }
+    }
+
+    fn refresh(&mut self, state: State) -> Result<State, Over> {
+        match state {
+            State::Resting { .. } => self.begin(),
+            State::Working { .. } | State::Overdue { .. } => Ok(state),
+        }
+    }
+
+    fn set_interval(&mut self, state: State, interval: Duration) -> State {
+        self.spec.interval = interval;
+        match state {
+            // Only ever sooner: what is due soon stays due soon.
+            State::Resting { due } => State::Resting { due: due.min(Instant::now() + interval) },
+            State::Working { .. } | State::Overdue { .. } => state,
+        }
+    }
+
+    fn time_is_up(&mut self, state: State) -> Result<State, Over> {
+        let began = match state {
+            State::Resting { .. } => return self.begin(),
+            State::Working { began, .. } | State::Overdue { began, .. } => began,
+        };
+        let failure = pg::timed_out(&self.spec.settings.target_name(), !self.connected, began.elapsed());
+        let remind = self.fail(failure)?;
+        Ok(State::Overdue { began, remind })
+    }
+
+    fn progress(&mut self, state: State, progress: Progress) -> Result<State, Over> {
+        match progress {
+            Progress::Reconnecting => {
+                self.connected = false;
+                Ok(self.working())
+            }
+            Progress::Connected => {
+                self.connected = true;
+                Ok(self.working())
+            }
+            Progress::Done(result) => match (*result, state) {
+                // What was read so long ago, or so slowly, may be true no more; the connection works again.
+                (Ok(_), State::Overdue { .. }) => self.begin(),
+                (Ok(snapshot), _) => self.succeed(snapshot),
+                (Err(failure), _) => Ok(State::Resting { due: self.fail(failure)? }),
+            },
+        }
+    }
+
+    fn succeed(&mut self, snapshot: Snapshot) -> Result<State, Over> {
+        let cost = snapshot.poll_duration;
+        let began = Instant::now().checked_sub(cost).unwrap_or_else(Instant::now);
+        self.failures = 0;
+        let report = Arc::new((self.spec.observe)(snapshot));
+        let interval = self.spec.interval.max(cost * INTERVAL_PER_COST);
+        let stretched_to = (interval > self.spec.interval).then_some(interval);
+        self.log_stretching(cost, stretched_to);
+        let due = began + interval;
+        let next_in = due.saturating_duration_since(Instant::now());
+        self.update(Update::Report { report, next_in, stretched_to })?;
+        Ok(State::Resting { due })
+    }
+
+    /// Says it once; whoever wants to know more has it in every update.
+    fn log_stretching(&mut self, cost: Duration, stretched_to: Option<Duration>) {
+        if let (Some(to), false) = (stretched_to, self.told_stretching) {
+            self.told_stretching = true;
+            let (target, interval) = (self.spec.name.as_str(), self.spec.interval);
+            tracing::info!(
+                target,
+                ?cost,
+                ?interval,
+                ?to,
+                "a poll costs more than a tenth of the interval: it is longer"
+            );
+        }
+    }
+
+    /// Tells of a failure; when to try again, or to speak of it again.
+    fn fail(&mut self, failure: Failure) -> Result<Instant, Over> {
+        self.failures = self.failures.saturating_add(1);
+        // Many targets must not come back at the same moment.
+        let jitter = 0.8 + 0.4 * fastrand::f64();
+        let retry_in = pause(self.spec.interval, self.failures).mul_f64(jitter);
+        self.update(Update::Failed { failure, retry_in })?;
+        Ok(Instant::now() + retry_in)
+    }
+
+    fn update(&self, update: Update) -> Result<(), Over> {
+        self.updates.send((self.index, update)).map_err(|_| Over)
+    }
+}
+
+/// The pause after so many failures in a row: one interval, then twice as long each time, up to half a minute.
+fn pause(interval: Duration, failures: u32) -> Duration {
+    let doubled = interval.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
+    doubled.min(LONGEST_PAUSE.max(interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_half_a_minute() {
+        let seconds = |interval, failures| pause(Duration::from_secs(interval), failures).as_secs();
+        assert_eq!([1, 2, 3, 4].map(|failures| seconds(5, failures)), [5, 10, 20, 30]);
+        assert_eq!(seconds(5, 1_000), 30);
+        assert_eq!(seconds(300, 1), 300);
+        assert_eq!(seconds(300, 9), 300);
+    }
+}

