@@ -1,65 +1,61 @@
-//! Ctrl-C, TERM and HUP become one token that a blocking wait can see.
+//! Ctrl-C, TERM, HUP and Ctrl-Z become a call that can put something into the channel a command waits on.
 //!
-//! It knows signals and threads. It must not know what is shut down, nor print anything: a handler thread only sends.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! It knows signals and threads. It must not know what is ended, nor print anything.
 
 use crate::error::{Error, Result};
 
-/// Set once a signal asked us to end.
-#[derive(Debug, Clone, Default)]
-pub struct Shutdown {
-    asked: Arc<AtomicBool>,
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wish {
+    /// Ctrl-C, TERM, HUP: end in good order.
+    End,
+    /// Ctrl-Z: give the terminal back, then [`suspend`].
+    Suspend,
 }
 
-impl Shutdown {
-    /// Catches Ctrl-C, TERM and HUP from now on. Each time `wake` is called too: it should send something to the
-    /// channel that the caller blocks on.
-    ///
-    /// # Errors
-    /// The system refuses a handler.
-    pub fn catch(wake: impl Fn() + Send + Clone + 'static) -> Result<Self> {
-        let shutdown = Self::default();
-        let asked = shutdown.clone();
-        let wake_on_interrupt = wake.clone();
-        ctrlc::set_handler(move || {
-            asked.ask();
-            wake_on_interrupt();
-        })
+/// Catches Ctrl-C, TERM and HUP from now on, and Ctrl-Z where that is wanted: whoever catches it must [`suspend`]. May
+/// be called once in a process.
+///
+/// # Errors
+/// The system refuses a handler.
+pub fn catch(with_suspend: bool, tell: impl Fn(Wish) + Send + Clone + 'static) -> Result<()> {
+    let on_interrupt = tell.clone();
+    ctrlc::set_handler(move || on_interrupt(Wish::End))
         .map_err(|error| Error::failure("cannot catch Ctrl-C").caused_by(error))?;
-        catch_others(shutdown.clone(), wake)?;
-        Ok(shutdown)
-    }
-
-    /// Whether we were asked to end.
-    pub fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst)
-    }
-
-    fn ask(&self) {
-        self.asked.store(true, Ordering::SeqCst);
-    }
+    catch_others(with_suspend, tell)
 }
 
 #[cfg(unix)]
-fn catch_others(shutdown: Shutdown, wake: impl Fn() + Send + 'static) -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGTERM};
+fn catch_others(with_suspend: bool, tell: impl Fn(Wish) + Send + 'static) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGTERM, SIGTSTP};
     let cannot = |error| Error::failure("cannot catch signals").caused_by(error);
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP]).map_err(cannot)?;
+    if with_suspend {
+        signals.add_signal(SIGTSTP).map_err(cannot)?;
+    }
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            for _ in signals.forever() {
-                shutdown.ask();
-                wake();
+            for signal in signals.forever() {
+                tell(if signal == SIGTSTP { Wish::Suspend } else { Wish::End });
             }
         })
         .map_err(cannot)?;
     Ok(())
 }
 
+/// Stops the process as Ctrl-Z does. Returns when it goes on.
+#[cfg(unix)]
+pub fn suspend() {
+    // Stopping cannot fail in a way that anybody could mend: the command goes on instead.
+    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+}
+
 #[cfg(not(unix))]
-fn catch_others(_shutdown: Shutdown, _wake: impl Fn() + Send + 'static) -> Result<()> {
+fn catch_others(_with_suspend: bool, _tell: impl Fn(Wish) + Send + 'static) -> Result<()> {
     Ok(())
 }
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub fn suspend() {}

@@ -122,10 +122,10 @@ enum Event {
 enum Progress {
     /// It connects; said only when it had a connection and lost it.
     Reconnecting,
-    /// It is connected, and polls now.
-    Connected,
-    /// The job has ended.
-    Done(Box<Result<Snapshot, Failure>>),
+    /// It is connected to this host:port, and polls now.
+    Connected(String),
+    /// The job has ended, with or without an open connection.
+    Done { result: Box<Result<Snapshot, Failure>>, open: bool },
 }
 
 /// Starts polling a target: at once, then at its interval. Updates come with `index`.
@@ -145,7 +145,16 @@ pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -
         _until_ended: until_ended,
     };
     thread::Builder::new().name(format!("poll-{index}")).stack_size(STACK).spawn(move || worker.run(&orders))?;
-    let controller = Controller { index, spec, updates, jobs, failures: 0, connected: false, told_stretching: false };
+    let controller = Controller {
+        index,
+        spec,
+        updates,
+        jobs,
+        failures: 0,
+        connected: None,
+        costs: [Duration::ZERO; 3],
+        told_stretching: false,
+    };
     thread::Builder::new().name(format!("watch-{index}")).stack_size(STACK).spawn(move || controller.run(&inbox))?;
     Ok(Handle { events, ended })
 }
@@ -164,8 +173,8 @@ impl Worker {
     /// Does one job for each order; ends when nobody can order any more, or nobody listens.
     fn run(mut self, orders: &Receiver<()>) {
         for () in orders {
-            let result = self.job();
-            if !self.say(Progress::Done(Box::new(result))) {
+            let result = Box::new(self.job());
+            if !self.say(Progress::Done { result, open: self.session.is_some() }) {
                 return;
             }
         }
@@ -192,7 +201,7 @@ impl Worker {
             session
         } else {
             let session = Session::connect(&self.settings, &ProcessEnvironment, self.timeout)?;
-            self.say(Progress::Connected);
+            self.say(Progress::Connected(session.address().to_owned()));
             session
         };
         let result = session.poll(*EPOCH);
@@ -220,7 +229,10 @@ struct Controller {
     jobs: Sender<()>,
     /// Failures since the last good poll.
     failures: u32,
-    connected: bool,
+    /// host:port of the server that we are connected to.
+    connected: Option<String>,
+    /// How long the last three good polls took, the latest last; zero where there was none yet.
+    costs: [Duration; 3],
     /// The log has it that the interval was stretched.
     told_stretching: bool,
 }
@@ -258,8 +270,12 @@ impl Controller {
     }
 
     fn working(&self) -> State {
-        let began = Instant::now();
-        State::Working { began, deadline: began + self.spec.timeout }
+        let (began, timeout) = (Instant::now(), self.spec.timeout);
+        let allowed = match self.connected {
+            Some(_) => timeout,
+            None => Session::connect_deadline(&self.spec.settings, timeout),
+        };
+        State::Working { began, deadline: began + allowed }
     }
 
     fn refresh(&mut self, state: State) -> Result<State, Over> {
@@ -283,7 +299,10 @@ impl Controller {
             State::Resting { .. } => return self.begin(),
             State::Working { began, .. } | State::Overdue { began, .. } => began,
         };
-        let failure = pg::timed_out(&self.spec.settings.target_name(), !self.connected, began.elapsed());
+        let failure = match &self.connected {
+            Some(address) => pg::timed_out(address, false, began.elapsed()),
+            None => pg::timed_out(&self.spec.settings.target_name(), true, began.elapsed()),
+        };
         let remind = self.fail(failure)?;
         Ok(State::Overdue { began, remind })
     }
@@ -291,25 +310,28 @@ impl Controller {
     fn progress(&mut self, state: State, progress: Progress) -> Result<State, Over> {
         match progress {
             Progress::Reconnecting => {
-                self.connected = false;
+                self.connected = None;
                 Ok(self.working())
             }
-            Progress::Connected => {
-                self.connected = true;
+            Progress::Connected(address) => {
+                self.connected = Some(address);
                 Ok(self.working())
             }
-            Progress::Done(result) => match (*result, state) {
-                // What was read so long ago, or so slowly, may be true no more; the connection works again.
-                (Ok(_), State::Overdue { .. }) => self.begin(),
-                (Ok(snapshot), _) => self.succeed(snapshot),
-                (Err(failure), _) => Ok(State::Resting { due: self.fail(failure)? }),
-            },
+            Progress::Done { result, open } => {
+                self.connected = self.connected.take().filter(|_| open);
+                match (*result, state) {
+                    // What was read so long ago, or so slowly, may be true no more; the connection works again.
+                    (Ok(_), State::Overdue { .. }) => self.begin(),
+                    (Ok(snapshot), _) => self.succeed(snapshot),
+                    (Err(failure), _) => Ok(State::Resting { due: self.fail(failure)? }),
+                }
+            }
         }
     }
 
     fn succeed(&mut self, snapshot: Snapshot) -> Result<State, Over> {
-        let cost = snapshot.poll_duration;
-        let began = Instant::now().checked_sub(cost).unwrap_or_else(Instant::now);
+        let began = Instant::now().checked_sub(snapshot.poll_duration).unwrap_or_else(Instant::now);
+        let cost = self.cost(snapshot.poll_duration);
         self.failures = 0;
         let report = Arc::new((self.spec.observe)(snapshot));
         let interval = self.spec.interval.max(cost * INTERVAL_PER_COST);
@@ -319,6 +341,13 @@ impl Controller {
         let next_in = due.saturating_duration_since(Instant::now());
         self.update(Update::Report { report, next_in, stretched_to })?;
         Ok(State::Resting { due })
+    }
+
+    /// What a poll costs now: the least of the last three, for one that had to wait its turn says nothing of the work.
+    fn cost(&mut self, last: Duration) -> Duration {
+        self.costs.rotate_left(1);
+        self.costs[2] = last;
+        self.costs.into_iter().min().unwrap_or(last)
     }
 
     /// Says it once; whoever wants to know more has it in every update.
@@ -358,15 +387,4 @@ fn pause(interval: Duration, failures: u32) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_half_a_minute() {
-        let seconds = |interval, failures| pause(Duration::from_secs(interval), failures).as_secs();
-        assert_eq!([1, 2, 3, 4].map(|failures| seconds(5, failures)), [5, 10, 20, 30]);
-        assert_eq!(seconds(5, 1_000), 30);
-        assert_eq!(seconds(300, 1), 300);
-        assert_eq!(seconds(300, 9), 300);
-    }
-}
+mod tests;

@@ -7,8 +7,10 @@
     reason = "a test fails by panicking; clippy allows it by itself only inside #[test] functions"
 )]
 
+mod bad_days;
 mod cases;
 mod demo;
+mod output;
 mod purity;
 mod runner;
 mod support;

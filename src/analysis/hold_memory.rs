@@ -16,8 +16,10 @@ use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
 /// One poll's moment, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// Our own monotonic clock.
-    pub monotonic: Duration,
+    /// Our own monotonic clock when the poll began.
+    pub began: Duration,
+    /// And when it had ended: somewhere between the two the locks were read.
+    pub ended: Duration,
     /// The server's clock.
     pub server: Time,
 }
@@ -107,7 +109,7 @@ pub(super) struct HoldMemory {
     last_without: Option<Duration>,
     /// The first poll from which the hold is unbroken.
     unbroken_since: Moment,
-    /// The largest proved length, and our clock then.
+    /// The largest length that one poll has proved, and our clock when that poll had ended.
     proved: (Duration, Duration),
     proved_session: bool,
     /// The statement that was current when the unbroken hold was first seen, then a later one.
@@ -134,9 +136,9 @@ impl HoldMemory {
                 query: backend.and_then(|backend| backend.query.as_deref()).map(Arc::from),
                 certain,
             },
-            last_without: sight.last.map(|last| last.monotonic),
+            last_without: sight.last.map(|last| last.began),
             unbroken_since: sight.now,
-            proved: (Duration::ZERO, sight.now.monotonic),
+            proved: (Duration::ZERO, sight.now.ended),
             proved_session: false,
             first_statement: None,
             other_statement: None,
@@ -158,13 +160,15 @@ impl HoldMemory {
         self.see_scope(sight, proof);
         self.see_statements(sight);
         self.see_quiet(sight, proof);
-        let grown = self.grown(sight.now.monotonic);
-        self.proved = (grown.max(sight.shown_held()), sight.now.monotonic);
+        let shown = sight.shown_held();
+        if shown > self.held(sight.now) {
+            self.proved = (shown, sight.now.ended);
+        }
     }
 
     fn begin(&mut self, sight: &Sight<'_>) {
         self.unbroken_since = sight.now;
-        self.proved = (Duration::ZERO, sight.now.monotonic);
+        self.proved = (Duration::ZERO, sight.now.ended);
         self.proved_session = false;
         self.first_statement = sight.backend.and_then(|backend| backend.query_start);
         self.other_statement = None;
@@ -199,22 +203,23 @@ impl HoldMemory {
             self.quiet_session_scope = false;
             return;
         }
-        self.quiet_since.get_or_insert(sight.now.monotonic);
+        self.quiet_since.get_or_insert(sight.now.ended);
         self.quiet_polls += 1;
         self.quiet_session_scope |= proof;
     }
 
-    fn grown(&self, now: Duration) -> Duration {
-        self.proved.0 + now.saturating_sub(self.proved.1)
+    /// How long the lock has surely been held.
+    fn held(&self, now: Moment) -> Duration {
+        self.proved.0 + now.began.saturating_sub(self.proved.1)
     }
 
     /// The hold as it is known now.
     pub(super) fn hold(&self, sight: &Sight<'_>, key: AdvisoryKey, holder: HolderRef, polls: u64) -> Hold {
         let now = sight.now;
-        let at_least = self.proved.0;
+        let at_least = self.held(now);
         let at_most = sight.backend.and_then(|backend| {
             let connected = backend.backend_start.map(|start| age(now.server, start));
-            let absent = self.last_without.map(|last| now.monotonic.saturating_sub(last));
+            let absent = self.last_without.map(|last| now.ended.saturating_sub(last));
             match (connected, absent) {
                 (Some(connected), Some(absent)) => Some(connected.min(absent)),
                 (one, other) => one.or(other),
@@ -231,10 +236,10 @@ impl HoldMemory {
             holder,
             scope,
             held: HeldFor { at_least, at_most: at_most.map(|at_most| at_most.max(at_least)) },
-            unbroken: now.monotonic.saturating_sub(self.unbroken_since.monotonic),
+            unbroken: now.began.saturating_sub(self.unbroken_since.ended),
             ended_other_statement: self.ended_other_statement,
             quiet: Quiet {
-                lasted: self.quiet_since.map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(since)),
+                lasted: self.quiet_since.map_or(Duration::ZERO, |since| now.began.saturating_sub(since)),
                 polls: self.quiet_polls,
                 session_scope: self.quiet_session_scope,
             },

@@ -98,9 +98,13 @@ impl Tracker {
             self.backends.clear();
             self.waits = WaitMemory::default();
         }
-        let now = Moment { monotonic: snapshot.monotonic, server: snapshot.sampled_at };
+        let now = Moment {
+            began: snapshot.monotonic,
+            ended: snapshot.monotonic + snapshot.poll_duration,
+            server: snapshot.sampled_at,
+        };
         if self.polls == 0 {
-            self.first = now.monotonic;
+            self.first = now.began;
         }
         self.polls += 1;
         drop_unknown_owners(&mut snapshot);
@@ -113,8 +117,8 @@ impl Tracker {
         let holds = self.holds(&snapshot, &backends, &waiting, names, now);
         let mut observed = assemble(snapshot, backends, holds, waiting, cycles, names);
         observed.polls = self.polls;
-        observed.observed = now.monotonic.saturating_sub(self.first);
-        observed.count_mismatches = self.count_mismatches(&observed, names, now.monotonic);
+        observed.observed = now.began.saturating_sub(self.first);
+        observed.count_mismatches = self.count_mismatches(&observed, names, now.began);
         let before_locks = observed.snapshot.before_locks;
         self.backends = observed
             .snapshot

@@ -97,7 +97,7 @@ impl SeenWait {
         }
         match self.query_start {
             Some(start) if self.at_first_poll => Waited { duration: age(now.server, start), upper_bound: true },
-            _ => Waited { duration: now.monotonic.saturating_sub(self.first_seen.monotonic), upper_bound: false },
+            _ => Waited { duration: now.began.saturating_sub(self.first_seen.ended), upper_bound: false },
         }
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn man(args: &ManArgs) -> Result<Exit> {
         }
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(Error::output)?;
+    let source = concat!("pglockwatch ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(page).source(source).render(&mut text).map_err(Error::output)?;
     output::print(text)?;
     Ok(Exit::SUCCESS)
 }

@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::settings::Target;
-use crate::signal::Shutdown;
+use crate::signal::{self, Wish};
 use crate::watch::{self, Handle, TargetSpec, Update};
+
+/// The most that ending may take, but for the last connection's own bound.
+const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Something happened.
 pub(super) enum Event {
     /// To the target with this place.
     Update(usize, Update),
-    /// A signal asks us to end.
-    Shutdown,
+    /// A signal asks for something.
+    Signal(Wish),
 }
 
 /// The watched targets and what happens to them.
@@ -25,11 +28,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Begins to poll all targets. `short` says of each whether polls will end before its idle threshold has passed.
-    pub fn begin(targets: Vec<Target>, short: impl Fn(&Target) -> bool) -> Result<Self> {
+    /// Begins to poll all targets. `short` says of each whether polls will end before its idle threshold has passed;
+    /// `with_suspend` whether Ctrl-Z is an event.
+    pub fn begin(targets: Vec<Target>, short: impl Fn(&Target) -> bool, with_suspend: bool) -> Result<Self> {
         let (sender, events) = mpsc::channel();
         let wake = sender.clone();
-        Shutdown::catch(move || drop(wake.send(Event::Shutdown)))?;
+        // Nobody listens any more when the command has ended already.
+        signal::catch(with_suspend, move |wish| drop(wake.send(Event::Signal(wish))))?;
         let updates = forward(sender)?;
         let handles = targets
             .into_iter()
@@ -49,15 +54,16 @@ impl Watch {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
             // Senders live as long as the forwarding thread; without it nothing can happen any more.
-            Err(RecvTimeoutError::Disconnected) => Some(Event::Shutdown),
+            Err(RecvTimeoutError::Disconnected) => Some(Event::Signal(Wish::End)),
         }
     }
 
-    /// Ends polling. Connections of the targets with these places are closed in good order; the others may hang, and
-    /// are left behind.
+    /// Ends polling. Connections of the targets with these places are closed in good order, as far as that is done in
+    /// a moment; the others may hang, and are left behind.
     pub fn end(self, healthy: impl Fn(usize) -> bool) {
+        let until = Instant::now() + GOODBYE;
         for (place, handle) in self.handles.into_iter().enumerate() {
-            if healthy(place) {
+            if healthy(place) && Instant::now() < until {
                 handle.stop();
             }
         }

@@ -4,6 +4,7 @@
 mod check;
 mod completions;
 pub mod demo;
+mod dictionary;
 mod events;
 pub mod keys;
 mod look;
@@ -31,7 +32,7 @@ use crate::settings::{Habits, Settings, Surroundings, Target};
 pub fn main(args: &[OsString], around: Surroundings<'_>) -> Exit {
     let cli = match cli::parse(args.iter().cloned()) {
         Ok(cli) => cli,
-        Err(error) => return usage::tell(&error, args, cli::convention(args)),
+        Err(error) => return usage::tell(error, cli::convention(args)),
     };
     let convention = cli.command.convention();
     run(cli, around).unwrap_or_else(|error| {
@@ -57,7 +58,7 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
         }
         Command::Runbook(args) => runbook(&args, global, around),
         Command::Demo(args) => planted::demo(&args, &global, around),
-        Command::Keys(_) => Err(Error::failure("keys is not there yet")),
+        Command::Keys(args) => dictionary::keys(&args, global, around),
     }
 }
 
@@ -106,5 +107,5 @@ fn complain_of_failures(reports: &[TargetReport]) -> Exit {
 /// # Errors
 /// The text is no key.
 fn parse_key(text: &str) -> Result<KeyNumbers> {
-    key::parse(text).map_err(|error| Error::usage(format!("--key: {error}")))
+    key::parse(text.trim()).map_err(|error| Error::usage(format!("--key: {error}")))
 }

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::render::style::Screen;
 use crate::render::top::{Silence, View, render};
 use crate::settings::{Habits, Settings, Target};
+use crate::signal::{self, Wish};
 use crate::watch::Update;
 use terminal::Terminal;
 
@@ -43,7 +44,7 @@ pub(super) fn run(args: &TopArgs, settings: &Settings, targets: Vec<Target>) -> 
         return once(settings.screen, targets, Duration::ZERO);
     }
     let mut known: Vec<Known> = targets.iter().map(Known::new).collect();
-    let watch = Watch::begin(targets, |_| false)?;
+    let watch = Watch::begin(targets, |_| false, settings.is_terminal)?;
     let shown = if settings.is_terminal {
         on_terminal(settings.screen, &mut known, &watch)
     } else {
@@ -86,7 +87,8 @@ fn on_terminal(screen: Screen, known: &mut [Known], watch: &Watch) -> Result<()>
                     target.take(update);
                 }
             }
-            Some(Event::Shutdown) => return Ok(()),
+            Some(Event::Signal(Wish::Suspend)) => terminal.lend(signal::suspend)?,
+            Some(Event::Signal(Wish::End)) => return Ok(()),
             None => {}
         }
     }
@@ -103,7 +105,7 @@ fn on_stream(screen: Screen, known: &mut [Known], watch: &Watch) -> Result<()> {
                 let blank = if std::mem::take(&mut first) { "" } else { "\n" };
                 output::print(format!("{blank}{}", render(&[target.view()], screen)))?;
             }
-            Some(Event::Shutdown) => return Ok(()),
+            Some(Event::Signal(_)) => return Ok(()),
             None => {}
         }
     }

@@ -1,50 +1,63 @@
 //! What clap says about a command line, in our own form and without anything that may be a password.
 
-use std::ffi::OsString;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::app::output;
 use crate::exit::{Convention, Exit};
 use crate::render::style;
 
 /// Prints help, the version, or what is wrong with the command line.
-pub(super) fn tell(error: &clap::Error, args: &[OsString], convention: Convention) -> Exit {
+pub(super) fn tell(error: clap::Error, convention: Convention) -> Exit {
     if !error.use_stderr() {
         // Help that is piped into `head` ends as quietly as anything else.
         let _ = error.print();
         return Exit::SUCCESS;
     }
-    let text = without_dsns(&error.render().to_string(), args);
-    output::warn(&sentence(&text));
+    output::warn(&sentence(error));
     Exit::of_bad_usage(convention)
 }
 
 /// `error: ` becomes `pglockwatch: `, and every line is safe for a terminal.
-fn sentence(text: &str) -> String {
+fn sentence(error: clap::Error) -> String {
+    let text = without_dsns(error).render().to_string();
     let (prefix, text) = match text.strip_prefix("error: ") {
         Some(rest) => ("pglockwatch: ", rest),
-        None => ("", text),
+        None => ("", text.as_str()),
     };
     let lines: Vec<_> = text.lines().map(style::safe).collect();
     format!("{prefix}{}\n", lines.join("\n"))
 }
 
 /// clap quotes what it does not understand: a DSN whose option was forgotten or mistyped, with its password.
-fn without_dsns(text: &str, args: &[OsString]) -> String {
-    let mut text = text.to_owned();
-    for arg in args.iter().skip(1).map(|arg| arg.to_string_lossy()) {
-        let value = arg.strip_prefix("--").and_then(|arg| arg.split_once('=')).map(|(_, value)| value);
-        for part in [Some(arg.as_ref()), value].into_iter().flatten() {
-            if may_hold_password(part) {
-                text = text.replace(part, "...");
-            }
-        }
+fn without_dsns(mut error: clap::Error) -> clap::Error {
+    let quoted: Vec<(ContextKind, ContextValue)> =
+        error.context().filter_map(|(kind, value)| Some((kind, harmless(value)?))).collect();
+    for (kind, value) in quoted {
+        error.insert(kind, value);
     }
-    text
+    error
 }
 
-fn may_hold_password(arg: &str) -> bool {
-    let arg = arg.to_ascii_lowercase();
-    arg.contains("://") || arg.contains("pass") && arg.contains('=') || arg.contains('@')
+/// What to say in place of a value that may hold a password; nothing if it may be said.
+fn harmless(value: &ContextValue) -> Option<ContextValue> {
+    let hidden = || "...".to_owned();
+    match value {
+        ContextValue::String(text) if may_hold_password(text) => Some(ContextValue::String(hidden())),
+        ContextValue::Strings(texts) if texts.iter().any(|text| may_hold_password(text)) => {
+            let shown = |text: &String| if may_hold_password(text) { hidden() } else { text.clone() };
+            Some(ContextValue::Strings(texts.iter().map(shown).collect()))
+        }
+        ContextValue::StyledStr(text) if may_hold_password(&text.to_string()) => Some(ContextValue::None),
+        ContextValue::StyledStrs(texts) if texts.iter().any(|text| may_hold_password(&text.to_string())) => {
+            Some(ContextValue::None)
+        }
+        _ => None,
+    }
+}
+
+fn may_hold_password(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("://") || text.contains('@') || (text.contains("pass") && text.contains('='))
 }
 
 #[cfg(test)]
@@ -52,10 +65,8 @@ mod tests {
     use super::*;
 
     fn told(line: &[&str]) -> String {
-        let args: Vec<OsString> =
-            std::iter::once("pglockwatch").chain(line.iter().copied()).map(OsString::from).collect();
-        let error = crate::cli::parse(args.clone()).unwrap_err();
-        sentence(&without_dsns(&error.render().to_string(), &args))
+        let args = std::iter::once("pglockwatch").chain(line.iter().copied()).map(std::ffi::OsString::from);
+        sentence(crate::cli::parse(args).unwrap_err())
     }
 
     #[test]
@@ -66,6 +77,8 @@ mod tests {
             &["check", "--timeout=postgres://u:s3cret@h/"],
             &["check", "--timeout", "password=s3cret"],
             &["top", "--dsn-fil=postgres://u:s3cret@h/"],
+            &["check", "\u{1b}[31mpostgres://u:s3cret@h/"],
+            &["check", "--password=s3cret"],
             &["postgres://u:s3cret@h/"],
         ] {
             let text = told(line);
@@ -76,7 +89,7 @@ mod tests {
 
     #[test]
     fn hostile_arguments_are_shown_and_not_obeyed() {
-        let text = told(&["check", "\u{1b}[31m"]);
-        assert!(text.contains("\\u{1b}[31m") && !text.contains('\u{1b}'), "{text}");
+        let text = told(&["check", "a\u{202e}b"]);
+        assert!(text.contains("'a\\u{202e}b'"), "{text}");
     }
 }

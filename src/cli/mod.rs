@@ -11,6 +11,7 @@ pub mod runbook;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
+use clap::builder::Resettable;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use global::{ColorChoice, GlobalArgs, LogFormat, LogLevel, SHORTEST_INTERVAL, parse_interval, parse_timeout};
@@ -86,11 +87,12 @@ pub struct TopArgs {
 /// `check`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit code: 2 something is critical; else 3 a server could not be looked at; else 1 there is a warning; else
-3 holders could not be judged; else 0. Bad usage: 3.
+Exit codes: 2 something is critical; else 3 a server could not be looked at;
+else 1 there is a warning; else 3 holders could not be judged; else 0.
+Bad usage: 3.
 
-A single look sees leaks on idle connections only. A leak on a busy pooled connection needs --observe longer than
---idle-threshold.
+A single look sees leaks on idle connections only. To see one on a busy pooled
+connection, give an --observe that is longer than --idle-threshold.
 
 Examples:
   pglockwatch check
@@ -150,7 +152,10 @@ pub fn command() -> clap::Command {
 fn with_global_args(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|sub| {
         let sub = if sub.has_subcommands() { with_global_args(sub) } else { sub };
-        GlobalArgs::augment_args(sub).args_override_self(true)
+        // clap takes the description of the added options for that of the command.
+        let about = Resettable::from(sub.get_about().cloned());
+        let long_about = Resettable::from(sub.get_long_about().cloned());
+        GlobalArgs::augment_args(sub).about(about).long_about(long_about).args_override_self(true)
     })
 }
 
@@ -159,7 +164,7 @@ fn with_global_args(command: clap::Command) -> clap::Command {
 /// # Errors
 /// clap's, `--help` and `--version` among them.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let matches = command().try_get_matches_from(args)?;
+    let matches = command().try_get_matches_from(keys::protect_numbers(args))?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let mut level = &matches;
     while let Some((_, below)) = level.subcommand() {
@@ -232,9 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn commands_keep_their_own_descriptions() {
+        let command = command();
+        let top = command.find_subcommand("top").unwrap();
+        assert!(top.get_about().unwrap().to_string().starts_with("Watch the locks"));
+    }
+
+    #[test]
     fn a_key_may_begin_with_a_minus() {
         let Command::Check(check) = read(&["check", "--key", "-5"]).unwrap().command else { panic!("not check") };
-        assert_eq!(check.key.as_deref(), Some("-5"));
+        assert_eq!(check.key.as_deref().map(str::trim), Some("-5"));
     }
 
     #[test]

@@ -42,9 +42,14 @@ pub struct Config {
     pub application_group: Option<Regex>,
     /// What to look at.
     pub targets: Vec<TargetConfig>,
-    /// The `[[key]]`, `[[holder]]` and `[[silence]]` tables.
+    /// There are `[[key]]`, `[[holder]]` or `[[silence]]` tables.
+    pub has_dictionary: bool,
+    /// What these tables say.
     pub dictionary: Option<Dictionary>,
 }
+
+/// What may stand at the top of the file beside the tables of a dictionary.
+pub const FIELDS: &[&str] = &["interval", "timeout", "keys", "thresholds", "application_group", "target"];
 
 /// Thresholds as far as they are said.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -120,23 +125,29 @@ const LATER_IN_TARGET: &[(&str, &str)] = &[("pgbouncer", "`[[target.pgbouncer]]`
 /// The first thing that is wrong, with line and column.
 pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Config> {
     let source = Source { name, text };
-    let mut table = DeTable::parse(text).map_err(|error| of_toml(source, &error))?;
-    refuse_what_is_not_built(source, table.get_ref())?;
-    let dictionary = read_dictionary(source, table.get_mut())?;
-    let raw = raw::Config::deserialize(toml::Deserializer::from(table)).map_err(|error| of_toml(source, &error))?;
-    Ok(Config { dictionary, ..read(source, folder, raw)? })
+    let mut config = parse_without_dictionary(text, name, folder)?;
+    if config.has_dictionary {
+        let table = DeTable::parse(text).map_err(|error| of_toml(source, &error))?;
+        let dictionary = Dictionary::parse_tables(name, text, table.get_ref()).map_err(Error::problems)?;
+        config.dictionary = Some(dictionary);
+    }
+    Ok(config)
 }
 
-/// Takes the dictionary's tables out of the file's.
-fn read_dictionary(source: Source<'_>, table: &mut DeTable<'_>) -> Result<Option<Dictionary>> {
-    if dictionary::TABLES.iter().all(|name| !table.contains_key(*name)) {
-        return Ok(None);
-    }
-    let dictionary = Dictionary::parse_tables(source.name, source.text, table).map_err(Error::problems)?;
+/// The same, but the dictionary's tables are not looked into.
+///
+/// # Errors
+/// The first thing that is wrong, with line and column.
+pub fn parse_without_dictionary(text: &str, name: &str, folder: &Path) -> Result<Config> {
+    let source = Source { name, text };
+    let mut table = DeTable::parse(text).map_err(|error| of_toml(source, &error))?;
+    refuse_what_is_not_built(source, table.get_ref())?;
+    let mut has_dictionary = false;
     for name in dictionary::TABLES {
-        table.remove(name);
+        has_dictionary |= table.get_mut().remove(name).is_some();
     }
-    Ok(Some(dictionary))
+    let raw = raw::Config::deserialize(toml::Deserializer::from(table)).map_err(|error| of_toml(source, &error))?;
+    Ok(Config { has_dictionary, ..read(source, folder, raw)? })
 }
 
 fn of_toml(source: Source<'_>, error: &toml::de::Error) -> Error {
@@ -178,6 +189,7 @@ fn read(source: Source<'_>, folder: &Path, raw: raw::Config) -> Result<Config> {
         thresholds: read_thresholds(source, raw.thresholds)?,
         application_group: raw.application_group.map(|text| value(source, &text, parse_regex)).transpose()?,
         targets,
+        has_dictionary: false,
         dictionary: None,
     })
 }

@@ -104,3 +104,14 @@ fn the_dictionary_may_stand_in_the_config() {
     assert!(text.starts_with("pglockwatch: pglockwatch.toml:4:1: ") && text.contains("4 | colour = 1"), "{text}");
     assert!(config("interval = \"1s\"").dictionary.is_none());
 }
+
+#[test]
+fn the_fields_at_the_top_are_those_that_are_read() {
+    for field in FIELDS {
+        let text = refused(&format!("{field} = true"));
+        assert!(!text.contains("unknown field"), "{text}");
+    }
+    let unknown = refused("x = 1");
+    let listed = FIELDS.iter().filter(|field| unknown.contains(&format!("`{field}`"))).count();
+    assert_eq!(listed, FIELDS.len(), "{unknown}");
+}

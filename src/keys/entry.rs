@@ -180,7 +180,7 @@ impl HolderEntry {
             && known(&self.databases, database)
             && (self.clients.is_empty()
                 || client
-                    .and_then(|client| client.parse::<std::net::IpAddr>().ok())
+                    .and_then(|client| client.parse::<core::net::IpAddr>().ok())
                     .is_some_and(|client| self.clients.iter().any(|net| net.contains(&client))))
     }
 }

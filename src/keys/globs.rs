@@ -3,6 +3,7 @@
 //! `*` is any text, `?` any character, `[ab]` one of these, `{a,b}` one of these texts; `\` takes the meaning away.
 //! There is no path here: `*` also matches a slash.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -13,8 +14,16 @@ pub struct Globs {
     /// The patterns as written.
     pub patterns: Vec<String>,
     /// In the same order; nothing for a pattern that is a plain text.
-    compiled: Arc<[Option<GlobMatcher>]>,
+    compiled: Arc<[Compiled]>,
 }
+
+/// Nothing for a plain text. To compile a pattern takes far longer than to read an entry, and a dictionary repeats the
+/// same few patterns: copies share it.
+type Compiled = Option<Arc<GlobMatcher>>;
+
+/// The patterns that were compiled before.
+#[derive(Debug, Default)]
+pub(super) struct GlobCache(HashMap<String, Arc<GlobMatcher>>);
 
 impl Globs {
     /// These patterns.
@@ -22,9 +31,16 @@ impl Globs {
     /// # Errors
     /// The place of the first pattern that is wrong, and what is wrong with it.
     pub fn new(patterns: Vec<String>) -> Result<Self, (usize, String)> {
-        let compiled: Result<Vec<_>, _> =
-            patterns.iter().enumerate().map(|(place, pattern)| compile(pattern).map_err(|why| (place, why))).collect();
-        Ok(Self { patterns, compiled: compiled?.into() })
+        Self::cached(patterns, &mut GlobCache::default())
+    }
+
+    /// These patterns, of which some may have been compiled before.
+    pub(super) fn cached(patterns: Vec<String>, cache: &mut GlobCache) -> Result<Self, (usize, String)> {
+        let mut compiled = Vec::with_capacity(patterns.len());
+        for (place, pattern) in patterns.iter().enumerate() {
+            compiled.push(compile(pattern, cache).map_err(|why| (place, why))?);
+        }
+        Ok(Self { patterns, compiled: compiled.into() })
     }
 
     /// No pattern was given.
@@ -60,7 +76,7 @@ impl Globs {
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&str, Option<&GlobMatcher>)> {
-        self.patterns.iter().map(String::as_str).zip(self.compiled.iter().map(Option::as_ref))
+        self.patterns.iter().map(String::as_str).zip(self.compiled.iter().map(Option::as_deref))
     }
 }
 
@@ -70,12 +86,17 @@ fn matches((pattern, glob): (&str, Option<&GlobMatcher>), text: &str) -> bool {
 
 const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
-fn compile(pattern: &str) -> Result<Option<GlobMatcher>, String> {
+fn compile(pattern: &str, cache: &mut GlobCache) -> Result<Compiled, String> {
     if !pattern.contains(SPECIAL) {
         return Ok(None);
     }
+    if let Some(known) = cache.0.get(pattern) {
+        return Ok(Some(Arc::clone(known)));
+    }
     let glob = GlobBuilder::new(pattern).backslash_escape(true).build().map_err(|error| error.kind().to_string())?;
-    Ok(Some(glob.compile_matcher()))
+    let matcher = Arc::new(glob.compile_matcher());
+    cache.0.insert(pattern.to_owned(), Arc::clone(&matcher));
+    Ok(Some(matcher))
 }
 
 fn plain_beginning(pattern: &str) -> &str {

@@ -1,6 +1,6 @@
 //! The hashes that make a key of a name.
 //!
-//! Pure: bytes in, a number out. PostgreSQL's own are in [`lookup3`]; the values of all were read from real servers
+//! Pure: bytes in, a number out. PostgreSQL's own are in `lookup3`; the values of all were read from real servers
 //! and from independent implementations (see the tests). The database is taken to be UTF-8 and the collation
 //! deterministic, as nearly all are: elsewhere PostgreSQL hashes other bytes.
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -64,14 +64,14 @@ impl fmt::Display for Problem {
 pub struct SourceText {
     name: Arc<str>,
     text: Arc<str>,
-    lines: Arc<[usize]>,
+    /// Made when the first problem asks for it: most files have none.
+    lines: OnceLock<Vec<usize>>,
 }
 
 impl SourceText {
     /// A file's name and its text.
     pub fn new(name: &str, text: &str) -> Self {
-        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(place, _)| place + 1)).collect();
-        Self { name: name.into(), text: text.into(), lines }
+        Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
     }
 
     /// The file's name.
@@ -86,17 +86,25 @@ impl SourceText {
 
     /// The line of a byte, from 1.
     pub fn line(&self, byte: usize) -> usize {
-        self.lines.partition_point(|&begin| begin <= byte).max(1)
+        self.lines().partition_point(|&begin| begin <= byte).max(1)
+    }
+
+    fn lines(&self) -> &[usize] {
+        let begins = || std::iter::once(0).chain(self.text.match_indices('\n').map(|(place, _)| place + 1)).collect();
+        self.lines.get_or_init(begins)
     }
 
     /// A problem at that place.
     pub fn problem(&self, level: Level, span: Range<usize>, message: impl AsRef<str>) -> Problem {
         let line = self.line(span.start);
-        let begin = self.lines.get(line - 1).copied().unwrap_or_default();
+        let begin = self.lines().get(line - 1).copied().unwrap_or_default();
         let text = self.text.get(begin..).unwrap_or_default();
         let text = text.split('\n').next().unwrap_or_default();
         let text = text.strip_suffix('\r').unwrap_or(text);
-        let place = |byte: usize| text.floor_char_boundary(byte.saturating_sub(begin).min(text.len()));
+        let place = |byte: usize| {
+            let most = byte.saturating_sub(begin).min(text.len());
+            (0..=most).rev().find(|&byte| text.is_char_boundary(byte)).unwrap_or_default()
+        };
         let (from, to) = (place(span.start), place(span.end));
         let (excerpt, caret) = excerpt(text, from, to.max(from));
         Problem {

@@ -15,7 +15,7 @@ use super::conninfo::{
 use super::failure::{self, ConnectFailure};
 use super::passfile::{self, Lookup};
 use super::query::GREETING;
-use super::{rows, tls};
+use super::{alive, rows, tls};
 use crate::analysis::report::{Failure, FailureKind};
 
 /// The name of our sessions: the same everywhere, so that whoever finds one knows what it is.
@@ -51,7 +51,9 @@ pub(crate) fn open(
         tried.clear();
         for address in &order {
             let attempt = Attempt { settings, environment, address, timeout: share(settings, timeout, order.len()) };
-            match attempt.open(*attrs) {
+            // A server that accepts the connection and then says nothing must not keep us from the others.
+            let alive = if order.len() > 1 { attempt.answers() } else { Ok(()) };
+            match alive.and_then(|()| attempt.open(*attrs)) {
                 Ok(opened) => return Ok(opened),
                 Err(failure) => {
                     let last = failure.refused_for_good;
@@ -78,6 +80,12 @@ fn passes(attrs: SessionAttrs) -> &'static [SessionAttrs] {
     }
 }
 
+/// The most that connecting may take, all addresses together: `timeout`, or less if the user's `connect_timeout` is less.
+pub(crate) fn most(settings: &ConnSettings, timeout: Duration) -> Duration {
+    let addresses = u32::try_from(settings.addresses.len()).unwrap_or(u32::MAX);
+    settings.connect_timeout.map_or(timeout, |own| own.saturating_mul(addresses).min(timeout))
+}
+
 /// What one address may take, so that the last of several still has its turn.
 fn share(settings: &ConnSettings, timeout: Duration, addresses: usize) -> Duration {
     let share = timeout / u32::try_from(addresses.max(1)).unwrap_or(1);
@@ -102,6 +110,11 @@ enum Encryption {
 }
 
 impl Attempt<'_> {
+    fn answers(&self) -> Result<(), ConnectFailure> {
+        // The client still has to connect in what is left.
+        alive::answers(self.address, self.timeout / 2).map_err(|error| failure::not_alive(&error, self.address))
+    }
+
     fn open(&self, attrs: SessionAttrs) -> Result<Opened, ConnectFailure> {
         let (password, unusable) = self.password();
         let mut first: Option<ConnectFailure> = None;

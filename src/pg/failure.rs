@@ -111,8 +111,13 @@ pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> Con
         return failure;
     }
     if what.contains("authentication") {
-        let mut failure = ConnectFailure::new(address, FailureKind::Auth, format!("the server asks for an authentication that failed: {reason}"))
-            .hint("Passwords (SCRAM, MD5 and plain) and certificates are supported; Kerberos, LDAP by GSSAPI and SSPI are not.");
+        let hint = if reason.contains("channel binding") {
+            "channel_binding=require needs TLS and a password that is kept as SCRAM-SHA-256."
+        } else {
+            "Passwords (SCRAM, MD5, plain) and certificates are supported; Kerberos, by GSSAPI or SSPI, is not."
+        };
+        let mut failure =
+            ConnectFailure::new(address, FailureKind::Auth, format!("authentication failed: {reason}")).hint(hint);
         failure.refused_for_good = true;
         return failure;
     }
@@ -121,10 +126,39 @@ pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> Con
 
 fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> ConnectFailure {
     let kind = source::<io::Error>(error).map(io::Error::kind);
+    if error.is_closed() || matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) {
+        return closed_early(address);
+    }
+    let what = error.to_string();
+    if what.contains("unexpected message") || what.contains("parsing") {
+        let reason = format!("the answer is not PostgreSQL's protocol ({reason})");
+        return ConnectFailure::new(address, FailureKind::Connect, reason)
+            .hint("Is that the port of PostgreSQL or of a pooler?");
+    }
+    unreachable(kind, address, reason)
+}
+
+/// Nobody answers at an address that was only asked whether it is alive.
+pub(crate) fn not_alive(error: &io::Error, address: &Address) -> ConnectFailure {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => closed_early(address),
+        // A read that ran out of time.
+        io::ErrorKind::WouldBlock => unreachable(Some(io::ErrorKind::TimedOut), address, String::new()),
+        kind => unreachable(Some(kind), address, plain(&error.to_string())),
+    }
+}
+
+fn closed_early(address: &Address) -> ConnectFailure {
+    let reason = "the connection was closed before the server had answered";
+    ConnectFailure::new(address, FailureKind::Connect, reason)
+        .hint("It may be starting, stopping or out of connections; or it is not PostgreSQL.")
+}
+
+fn unreachable(kind: Option<io::ErrorKind>, address: &Address, reason: String) -> ConnectFailure {
     let failure = |reason: String| ConnectFailure::new(address, FailureKind::Connect, reason);
     match (kind, &address.endpoint) {
         (Some(io::ErrorKind::TimedOut), _) => ConnectFailure::new(address, FailureKind::Timeout, "no answer in time")
-            .hint("Packets to it may be dropped: is the address right, is there a firewall?"),
+            .hint("Packets to it may be dropped, or it is stopped: is the address right, is there a firewall?"),
         (Some(io::ErrorKind::ConnectionRefused), Endpoint::Host { .. }) => {
             failure(reason).hint("Is PostgreSQL running there, and does it listen on that address?")
         }
@@ -137,14 +171,6 @@ fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> Con
         _ if reason.contains("lookup") => {
             failure(reason).hint("The host's name cannot be resolved: is it spelled right, is it in DNS?")
         }
-        _ if error.is_closed() || matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) => {
-            failure("the connection was closed before the server had answered".to_owned())
-                .hint("It may be starting, stopping or out of connections; or it is not PostgreSQL.")
-        }
-        _ if error.to_string().contains("unexpected message") || error.to_string().contains("parsing") => {
-            failure(format!("the answer is not PostgreSQL's protocol ({reason})"))
-                .hint("Is that the port of PostgreSQL or of a pooler?")
-        }
         _ => failure(reason),
     }
 }
@@ -152,8 +178,10 @@ fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> Con
 fn tls_hint(reason: &str) -> &'static str {
     if reason.contains("does not support TLS") {
         "Turn ssl on in the server, or use sslmode=prefer."
+    } else if reason.contains("mismatch") {
+        "The server's certificate is for another host: connect by a name that is in it, or use sslmode=verify-ca."
     } else if reason.contains("certificate verify failed") {
-        "The server's certificate is not signed by an authority of sslrootcert, or is not for this host's name."
+        "The server's certificate is not signed by an authority of sslrootcert, or has expired."
     } else {
         "Compare sslmode, sslcert and sslrootcert with what the server offers."
     }
@@ -178,6 +206,8 @@ fn refused_by_server(db: &DbError, address: &Address) -> ConnectFailure {
         (FailureKind::Connect, "It is starting, stopping or recovering, and is tried again.")
     } else if *code == SqlState::OUT_OF_MEMORY {
         (FailureKind::LockTableFull, LOCK_TABLE_HINT)
+    } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("does not exist") {
+        (FailureKind::Auth, "Is the database one of PgBouncer's?")
     } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("options") {
         (FailureKind::Config, "PgBouncer takes no startup options: leave options= and PGOPTIONS out.")
     } else {
@@ -251,7 +281,7 @@ fn reason(error: &postgres::Error) -> String {
     while let Some(error) = cause {
         let part = plain(&error.to_string());
         // A cause that the error around it has told already.
-        if !parts.iter().any(|told| told.contains(&part)) {
+        if !part.is_empty() && !parts.iter().any(|told| told.contains(&part)) {
             parts.push(part);
         }
         cause = error.source();
@@ -262,9 +292,15 @@ fn reason(error: &postgres::Error) -> String {
     parts.join(": ")
 }
 
-/// `Connection refused (os error 111)` as `connection refused`.
+/// `Connection refused (os error 111)` as `connection refused`, and OpenSSL's errors without their places in its source.
 fn plain(text: &str) -> String {
     let text = one_line(text);
+    // error:code:library:function:reason:file:line:, and what the client appended to it.
+    let parts: Vec<&str> = text.splitn(8, ':').collect();
+    if let ["error", _, _, _, reason, _, _, rest] = parts.as_slice() {
+        let rest = rest.trim_start_matches([':', ' ']);
+        return if rest.is_empty() { (*reason).to_owned() } else { format!("{reason}: {rest}") };
+    }
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {
@@ -300,6 +336,11 @@ mod tests {
     fn causes_are_told_plainly() {
         assert_eq!(plain("Connection refused (os error 111)"), "connection refused");
         assert_eq!(plain("TLS is off"), "TLS is off");
+        assert_eq!(
+            plain("error:0A000086:SSL routines:tls_post:certificate verify failed:../a.c:1889:: hostname mismatch"),
+            "certificate verify failed: hostname mismatch"
+        );
+        assert_eq!(plain("error:0A00010B:SSL routines::wrong version number:../a.c:354:"), "wrong version number");
         assert_eq!(one_line("a\nb\u{1b}[31m\u{202e}"), "a b [31m");
     }
 

@@ -4,6 +4,7 @@
 //! them: no rule, no threshold. Passwords live in `secrecy::SecretString` from the parser to the client; no error, log
 //! or `Debug` output of this module contains one, nor a connection string.
 
+mod alive;
 mod connect;
 pub mod conninfo;
 mod failure;
@@ -17,4 +18,5 @@ mod tls;
 
 pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEnvironment};
 pub use failure::timed_out;
+pub use files::SmallFile;
 pub use session::Session;

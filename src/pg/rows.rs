@@ -99,6 +99,11 @@ impl<'a> Cells<'a> {
         self.text(column)?.map(|text| time(text).ok_or_else(|| self.error(column))).transpose()
     }
 
+    /// The virtualtransaction of a lock.
+    fn id(&self) -> Result<VirtualTransaction, RowError> {
+        virtual_transaction(self.needed(1)?).ok_or_else(|| self.error(1))
+    }
+
     fn moment(&self, column: usize) -> Result<Time, RowError> {
         self.time(column)?.ok_or_else(|| self.error(column))
     }
@@ -138,55 +143,84 @@ pub(crate) struct Locks {
     pub prepared: BTreeMap<VirtualTransaction, u32>,
 }
 
-/// Reads the locks. The rows on prepared transactions' own xids only lead to their names, and are locks of the
-/// snapshot only where somebody waits for them.
+/// Reads the locks. The rows on prepared transactions' own xids only lead to their names: they, and relations' rows, are
+/// locks of the snapshot only where somebody waits for the object.
 pub(crate) fn locks(rows: &[SimpleQueryRow]) -> Result<Locks, RowError> {
-    let mut locks = Locks { rows: Vec::with_capacity(rows.len()), prepared: BTreeMap::new() };
-    let mut own_xids = Vec::new();
+    let mut all = Vec::with_capacity(rows.len());
+    let mut prepared = BTreeMap::new();
     for row in rows {
         let cells = Cells { row, set: "locks" };
-        let Some(lock) = lock(&cells)? else { continue };
-        if let (LockOwner::Prepared(id), LockObject::Other { locktype, identity }) = (lock.owner, &lock.object)
-            && locktype == "transactionid"
-            && lock.granted
-        {
-            locks.prepared.insert(id, identity.parse().map_err(|_| cells.error(10))?);
-            own_xids.push(lock);
-        } else {
-            locks.rows.push(lock);
+        if let (None, Some(xid), true) = (cells.text(0)?, own_xid(&cells)?, cells.flag(3)?) {
+            prepared.insert(cells.id()?, xid);
         }
+        locks_of_row(&cells, &mut all)?;
     }
-    let waited: BTreeSet<&LockObject> =
-        locks.rows.iter().filter(|lock| !lock.granted).map(|lock| &lock.object).collect();
-    own_xids.retain(|lock| waited.contains(&lock.object));
-    locks.rows.append(&mut own_xids);
-    Ok(locks)
+    let waited: BTreeSet<LockObject> = all
+        .iter()
+        .filter(|lock: &&LockRow| !lock.granted && matches!(lock.object, LockObject::Other { .. }))
+        .map(|lock| lock.object.clone())
+        .collect();
+    all.retain(|lock| matches!(lock.object, LockObject::Advisory(_)) || waited.contains(&lock.object));
+    Ok(Locks { rows: all, prepared })
 }
 
-/// One lock; nothing for a mode that never blocks.
-fn lock(cells: &Cells<'_>) -> Result<Option<LockRow>, RowError> {
-    let Some(mode) = LockMode::from_name(cells.needed(2)?) else { return Ok(None) };
-    let id = virtual_transaction(cells.needed(1)?).ok_or_else(|| cells.error(1))?;
-    let object = match cells.text(9)? {
-        Some(locktype) => LockObject::Other { locktype: locktype.to_owned(), identity: cells.needed(10)?.to_owned() },
-        None => LockObject::Advisory(AdvisoryKey {
-            database: cells.number(5)?,
-            numbers: KeyNumbers {
-                classid: cells.number(6)?,
-                objid: cells.number(7)?,
-                // int2 on the server, which shows it signed.
-                objsubid: cells.number::<i16>(8)?.cast_unsigned(),
-            },
-        }),
-    };
-    Ok(Some(LockRow {
-        object,
-        mode,
-        granted: cells.flag(3)?,
-        owner: cells.parsed(0)?.map_or(LockOwner::Prepared(id), LockOwner::Backend),
-        virtualtransaction: id,
-        waitstart: cells.time(4)?,
-    }))
+/// The xid, if the row is on a transaction's id.
+fn own_xid(cells: &Cells<'_>) -> Result<Option<u32>, RowError> {
+    let identity = cells.text(6)?.and_then(|identity| identity.strip_prefix("transactionid/"));
+    identity.map(|xid| xid.parse().map_err(|_| cells.error(6))).transpose()
+}
+
+/// The locks that one row stands for; none for a mode that never blocks.
+fn locks_of_row(cells: &Cells<'_>, locks: &mut Vec<LockRow>) -> Result<(), RowError> {
+    let Some(mode) = LockMode::from_name(cells.needed(2)?) else { return Ok(()) };
+    let virtualtransaction = cells.id()?;
+    let granted = cells.flag(3)?;
+    let owner = cells.parsed(0)?.map_or(LockOwner::Prepared(virtualtransaction), LockOwner::Backend);
+    let waitstart = cells.time(7)?;
+    let mut add = |object| locks.push(LockRow { object, mode, granted, owner, virtualtransaction, waitstart });
+    match cells.text(6)? {
+        None => {
+            let database = cells.number(4)?;
+            // int2 on the server, which shows it signed.
+            let objsubid = cells.number::<i16>(5)?.cast_unsigned();
+            for number in numbers(cells)? {
+                let numbers = KeyNumbers { classid: high(number), objid: low(number), objsubid };
+                add(LockObject::Advisory(AdvisoryKey { database, numbers }));
+            }
+        }
+        Some("relation") => {
+            let database: Oid = cells.number(4)?;
+            for relation in numbers(cells)? {
+                add(other("relation", format!("{database}/{relation}")));
+            }
+        }
+        Some(identity) => {
+            let (locktype, identity) = identity.split_once('/').ok_or_else(|| cells.error(6))?;
+            add(other(locktype, identity.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn other(locktype: &str, identity: String) -> LockObject {
+    LockObject::Other { locktype: locktype.to_owned(), identity }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the halves of a 64-bit number")]
+fn high(number: i64) -> u32 {
+    (number.cast_unsigned() >> 32) as u32
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the halves of a 64-bit number")]
+fn low(number: i64) -> u32 {
+    number.cast_unsigned() as u32
+}
+
+/// An array of bigints as PostgreSQL writes it: `{1,-2}`.
+fn numbers(cells: &Cells<'_>) -> Result<Vec<i64>, RowError> {
+    let text = cells.needed(8)?;
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(|| cells.error(8))?;
+    inner.split(',').map(|number| number.parse().map_err(|_| cells.error(8))).collect()
 }
 
 /// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.

@@ -65,7 +65,7 @@ impl Session {
     /// # Errors
     /// A [`Failure`] that names host:port and what to do.
     pub fn connect(settings: &ConnSettings, environment: &dyn Environment, timeout: Duration) -> Result<Self, Failure> {
-        let opened = connect::open(settings, environment, timeout)?;
+        let opened = connect::open(settings, environment, connect::most(settings, timeout))?;
         Ok(Self {
             client: opened.client,
             address: opened.address,
@@ -75,6 +75,11 @@ impl Session {
             lost: false,
             memory: None,
         })
+    }
+
+    /// The most that [`connect`](Self::connect) may take: `timeout`, or less if the user's `connect_timeout` is less.
+    pub fn connect_deadline(settings: &ConnSettings, timeout: Duration) -> Duration {
+        connect::most(settings, timeout)
     }
 
     /// host:port of the server that answered.

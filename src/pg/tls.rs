@@ -146,10 +146,11 @@ fn present_certificate(
     })?;
     refuse_exposed_key(key)?;
     let private = private_key(key, password)?;
-    builder.set_private_key(&private)?;
-    builder.check_private_key().map_err(|_| {
+    // OpenSSL compares the two as soon as it has both.
+    builder.set_private_key(&private).map_err(|_| {
         TlsError::new(format!("the key {} does not belong to the certificate {}", key.display(), cert.display()))
-    })
+    })?;
+    Ok(())
 }
 
 /// libpq's rule: nobody else may read the key; root's may be readable for a group.

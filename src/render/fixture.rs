@@ -85,7 +85,7 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
         client_addr: Some("10.0.0.7".to_owned()),
         client_port: Some(51_234),
         state: Some("idle"),
-        state_for: Some(Duration::from_millis(61_000)),
+        state_for: Some(Duration::from_secs(61)),
         transaction_for: None,
         query: Some("SELECT 1".to_owned()),
     }

@@ -1,18 +1,23 @@
-//! `check --format json`, schema 1. The structs below are the schema: names and order of the fields are a promise.
+//! `check --format json`, schema 1: from a Report to the structs of [`schema`].
+
+mod schema;
 
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
+use schema::{
+    AdviceObject, Bounds, Document, FindingObject, FirstSeenObject, Holder, Key, Lock, Name, Pool, Server, Target,
+    TargetError, Waiter,
+};
 
 use super::{Status, style};
 use crate::analysis::report::{
     Advice, Failure, Finding, FirstSeen, HeldFor, HolderReport, KeyReport, LockReport, NameReport, PoolReport,
     ServerReport, TargetReport, WaiterReport,
 };
-use crate::keys::Source;
-use crate::model::{Pid, Time};
+use crate::keys::{Source, key};
+use crate::model::Time;
 
 /// The schema's number: it changes when a program that reads the old one would break.
 pub const SCHEMA: u32 = 1;
@@ -54,175 +59,6 @@ fn escape_invisible(text: String) -> String {
         }
     }
     escaped
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    version: &'a str,
-    status: &'static str,
-    targets: Vec<Target<'a>>,
-}
-
-#[derive(Serialize)]
-#[allow(clippy::struct_field_names, reason = "the schema's names")]
-struct Target<'a> {
-    target: &'a str,
-    error: Option<TargetError<'a>>,
-    server: Option<Server<'a>>,
-    sampled_at: Option<String>,
-    polls: u64,
-    observed_seconds: f64,
-    poll_seconds: f64,
-    #[serde(skip_serializing_if = "is_false")]
-    truncated: bool,
-    locks: Vec<Lock<'a>>,
-    pools: Vec<Pool<'a>>,
-    findings: Vec<FindingObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct TargetError<'a> {
-    kind: &'static str,
-    message: &'a str,
-}
-
-#[derive(Serialize)]
-struct Server<'a> {
-    version: &'a str,
-    in_recovery: bool,
-    started_at: String,
-    role: &'a str,
-    sees_all_sessions: bool,
-    can_signal: bool,
-}
-
-#[derive(Serialize)]
-struct Lock<'a> {
-    key: Key<'a>,
-    mode: &'static str,
-    scope: &'static str,
-    hold_expected: bool,
-    held_seconds: Bounds,
-    first_seen: Option<FirstSeenObject<'a>>,
-    holder: Holder<'a>,
-    waiters: Vec<Waiter<'a>>,
-    rules: &'a [&'static str],
-}
-
-#[derive(Serialize)]
-struct Key<'a> {
-    text: &'a str,
-    space: &'static str,
-    database: Option<&'a str>,
-    classid: u32,
-    objid: u32,
-    objsubid: u16,
-    names: Vec<Name<'a>>,
-}
-
-#[derive(Serialize)]
-struct Name<'a> {
-    name: &'a str,
-    source: &'static str,
-    kind: &'static str,
-    owner: Option<&'a str>,
-    team: Option<&'a str>,
-    note: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Bounds {
-    at_least: f64,
-    at_most: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct FirstSeenObject<'a> {
-    at: String,
-    query: Option<&'a str>,
-    certain: bool,
-}
-
-#[derive(Serialize)]
-#[allow(clippy::struct_field_names, reason = "the schema's names")]
-struct Holder<'a> {
-    kind: &'static str,
-    pid: Option<Pid>,
-    gid: Option<&'a str>,
-    backend_type: Option<&'a str>,
-    backend_start: Option<String>,
-    user: Option<&'a str>,
-    application: Option<&'a str>,
-    client_addr: Option<&'a str>,
-    client_port: Option<i32>,
-    state: Option<&'static str>,
-    state_seconds: Option<f64>,
-    transaction_seconds: Option<f64>,
-    query: Option<&'a str>,
-    /// Always null: this release asks no pooler.
-    pooler: (),
-}
-
-#[derive(Serialize)]
-struct Waiter<'a> {
-    pid: Pid,
-    wait_seconds: f64,
-    mode: &'static str,
-    blocked_by: &'a [Pid],
-    user: Option<&'a str>,
-    application: Option<&'a str>,
-    backend_type: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Pool<'a> {
-    database: Option<&'a str>,
-    user: Option<&'a str>,
-    application: &'a str,
-    client_addr: Option<&'a str>,
-    sessions: usize,
-    active: usize,
-    idle: usize,
-    idle_in_transaction: usize,
-    holding: usize,
-    waiting: usize,
-}
-
-#[derive(Serialize)]
-struct FindingObject<'a> {
-    id: &'a str,
-    since: Option<String>,
-    silenced: Option<&'a str>,
-    rule: &'static str,
-    severity: &'static str,
-    summary: &'a str,
-    detail: &'a [String],
-    keys: &'a [String],
-    key_count: usize,
-    #[serde(skip_serializing_if = "is_false")]
-    truncated: bool,
-    database: Option<&'a str>,
-    pids: &'a [Pid],
-    gid: Option<&'a str>,
-    waiters: &'a [Pid],
-    longest_wait_seconds: Option<f64>,
-    held_seconds: Option<Bounds>,
-    advice: AdviceObject<'a>,
-}
-
-#[derive(Serialize)]
-struct AdviceObject<'a> {
-    action: &'static str,
-    steps: &'a [String],
-    sql: Option<&'a str>,
-    caveats: &'a [String],
-    prevent: &'a [String],
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// RFC 3339, UTC, always six digits: the terminate guard compares to the microsecond.
@@ -293,20 +129,15 @@ impl<'a> From<&'a LockReport> for Lock<'a> {
 }
 
 impl<'a> From<&'a KeyReport> for Key<'a> {
-    fn from(key: &'a KeyReport) -> Self {
-        let space = match key.numbers.objsubid {
-            1 => "bigint",
-            2 => "int4-pair",
-            _ => "extension",
-        };
+    fn from(report: &'a KeyReport) -> Self {
         Self {
-            text: &key.text,
-            space,
-            database: key.database.as_deref(),
-            classid: key.numbers.classid,
-            objid: key.numbers.objid,
-            objsubid: key.numbers.objsubid,
-            names: key.names.iter().map(Name::from).collect(),
+            text: &report.text,
+            space: key::space(report.numbers),
+            database: report.database.as_deref(),
+            classid: report.numbers.classid,
+            objid: report.numbers.objid,
+            objsubid: report.numbers.objsubid,
+            names: report.names.iter().map(Name::from).collect(),
         }
     }
 }

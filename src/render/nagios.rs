@@ -27,6 +27,7 @@ pub fn render(reports: &[TargetReport]) -> String {
     items.sort_by_key(|item| std::cmp::Reverse(item.rank));
 
     let counted = items.iter().filter(|item| item.counts).count();
+    let findings = items.iter().filter(|item| item.counts && item.rule.is_some()).count();
     let totals = totals(reports);
     let headline = match items.iter().find(|item| item.counts) {
         Some(worst) => {
@@ -36,7 +37,7 @@ pub fn render(reports: &[TargetReport]) -> String {
         None => all_well(reports, &totals),
     };
     let word = Status::of(reports).name().to_uppercase();
-    let mut text = format!("PGLOCKWATCH {word} - {headline} | {}\n", perfdata(&totals, counted));
+    let mut text = format!("PGLOCKWATCH {word} - {headline} | {}\n", perfdata(&totals, findings));
     for item in &items {
         let rule = item.rule.map(|rule| format!("{rule}: ")).unwrap_or_default();
         let silenced = item.silenced.map(|reason| format!(" (silenced: {})", one_line(reason))).unwrap_or_default();

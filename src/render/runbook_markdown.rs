@@ -118,9 +118,11 @@ fn escape_word(word: &str, first: bool) -> String {
     let mut escaped = String::with_capacity(word.len() + 8);
     for (place, (at, c)) in word.char_indices().enumerate() {
         let begins_block = first && place == 0 && matches!(c, '-' | '+' | '=' | ':');
-        // `1.` and `1)` begin a list, but only as the first word.
-        let numbered =
-            first && matches!(c, '.' | ')') && word.chars().take(place).all(|before| before.is_ascii_digit());
+        // `1.` and `1)` begin a list, but only as the whole first word.
+        let numbered = first
+            && matches!(c, '.' | ')')
+            && at + 1 == word.len()
+            && word.chars().take(place).all(|before| before.is_ascii_digit());
         // `://` would make a bare address a link.
         let address = c == ':' && word.split_at_checked(at + 1).is_some_and(|(_, rest)| rest.starts_with("//"));
         if begins_block
@@ -158,6 +160,7 @@ mod tests {
         assert_eq!(escape("# a"), "\\# a");
         assert_eq!(escape("1. a"), "1\\. a");
         assert_eq!(escape("pid 4711."), "pid 4711.");
+        assert_eq!(escape("127.0.0.1:5432"), "127.0.0.1:5432");
         assert_eq!(escape("<script>alert(1)</script>"), "&lt;script&gt;alert(1)&lt;/script&gt;");
         assert_eq!(escape("[x](javascript:alert(1))"), "\\[x\\](javascript:alert(1))");
         assert_eq!(escape("a\n# b"), "a\\\\n\\# b");

@@ -62,7 +62,9 @@ fn target(report: &TargetReport, name_width: usize, screen: Screen) -> String {
     if !shown.is_empty() {
         text.push('\n');
     }
-    let rule_width = shown.iter().map(|finding| finding.rule.len()).max().unwrap_or(0);
+    let widest = shown.iter().map(|finding| finding.rule.len()).max().unwrap_or(0);
+    let all_fit = |width| shown.iter().all(|finding| finding::head_width(finding, widest) <= width);
+    let rule_width = if screen.width.is_none_or(all_fit) { widest } else { 0 };
     for finding in &shown {
         text.push_str(&finding::block(report, finding, rule_width, screen));
     }

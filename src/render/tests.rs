@@ -172,6 +172,26 @@ fn the_table_fits_the_screen_and_says_the_same() {
 }
 
 #[test]
+fn a_narrow_screen_cuts_no_key() {
+    for width in [30, 60, 80] {
+        let text = table::render(&[example()], screen(width));
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains("8675309 \"schema-migrations\" (billing, team payments) in app"), "{width}: {text}");
+    }
+}
+
+#[test]
+fn several_keys_are_counted_and_some_are_named() {
+    let mut report = example();
+    let finding = &mut report.findings[0];
+    finding.keys = (1..=5).map(|number| number.to_string()).collect();
+    finding.key_reports = (1..=5).map(|number| key(number, (number == 1).then_some("first"))).collect();
+    finding.key_count = 5;
+    let text = table::render(&[report], PIPE);
+    assert!(text.contains("  5 keys: 1 \"first\", 2, 3, ...  in app\n"), "{text}");
+}
+
+#[test]
 fn nothing_wrong_is_one_line() {
     let mut report = target("primary");
     report.counts.locks = 4;
@@ -272,6 +292,17 @@ fn top_fits_the_screen_and_counts_what_it_leaves_out() {
             assert!(style::width(line) <= width, "{width}: {line}");
         }
     }
+}
+
+#[test]
+fn a_coloured_row_is_no_wider_than_a_plain_one() {
+    let report = example();
+    let plain = top::render(&[view(&report)], screen(80));
+    let colored = top::render(&[view(&report)], Screen { color: true, ..screen(80) });
+    let stripped = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap().replace_all(&colored, "").into_owned();
+    let widest = |text: &str| text.lines().map(style::width).max();
+    assert_eq!(widest(&stripped), widest(&plain), "{colored}");
+    assert!(widest(&plain) <= Some(80), "{plain}");
 }
 
 #[test]

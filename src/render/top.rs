@@ -100,8 +100,9 @@ fn join(lines: &[String], screen: Screen) -> String {
 fn header(view: View<'_>, screen: Screen) -> Vec<String> {
     let name = style::safe(view.target);
     let title = format!("{}  {}", screen.paint(Paint::Strong, "pglockwatch"), screen.paint(Paint::Strong, &name));
+    let title_width = style::width(&name) + "pglockwatch".len() + 4;
     let cut = |text: &str| match screen.width {
-        Some(width) => style::cut(text, width.saturating_sub(style::width(&name) + 15).max(20)).into_owned(),
+        Some(width) => style::cut(text, width.saturating_sub(title_width).max(20)).into_owned(),
         None => text.to_owned(),
     };
     if let Some(silence) = view.silence {
@@ -118,15 +119,20 @@ fn header(view: View<'_>, screen: Screen) -> Vec<String> {
     };
     let role = if server.in_recovery { "standby" } else { "primary" };
     let sees = if server.sees_all_sessions { "sees all" } else { "does not see all sessions" };
-    let facts = format!(
-        "{} {role}  role {}, {sees}  polled {} s ago in {}, every {}",
-        server.version,
-        server.role,
+    let who = format!("{} {role}  role {}, {sees}", server.version, server.role);
+    let when = format!(
+        "polled {} s ago in {}, every {}",
         view.age.as_secs(),
         style::milliseconds(report.poll_duration),
         humantime::format_duration(view.interval),
     );
-    vec![format!("{title}  {}", cut(&style::safe(&facts)))]
+    let one_line = format!("{who}  {when}");
+    let fits = screen.width.is_none_or(|width| style::width(&one_line) + title_width <= width);
+    if fits {
+        return vec![format!("{title}  {}", style::safe(&one_line))];
+    }
+    // How old the rows are is what a header is for: it gets a line of its own before it is cut.
+    vec![format!("{title}  {}", cut(&style::safe(&who))), when]
 }
 
 fn no_answer(view: View<'_>, silence: Silence<'_>) -> String {
@@ -170,8 +176,14 @@ fn table(report: &TargetReport, rows: usize, screen: Screen) -> Vec<String> {
         let rule = colored(Cell::new(rule), *finding, screen);
         table.add_row([key, holder, held, state, waiting].map(Cell::new).into_iter().chain([rule]));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    // The last column needs no gap: in a coloured cell it would not be trimmed, and break the line.
+    let last = table.column_count().saturating_sub(1);
+    for (place, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if place == last { 0 } else { 2 }));
+    }
+    // A coloured cell's padding is within its colour and not trimmed: it would wrap at the edge of the terminal.
+    if let Some(last) = table.column_mut(5) {
+        last.set_padding((0, 0));
     }
     let mut lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     if missing > 0 {

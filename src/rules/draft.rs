@@ -196,7 +196,9 @@ impl<'a> Context<'a> {
     /// Whether the hold is that of a job or a migration within the time that such work normally takes.
     pub fn is_work(hold: &Hold) -> bool {
         hold.names.iter().any(|name| {
-            matches!(name.kind, Kind::Job | Kind::Migration)
+            // A name that only circumstances speak for must not make a leak look like work.
+            !name.may_be
+                && matches!(name.kind, Kind::Job | Kind::Migration)
                 && name.max_hold.is_some_and(|max_hold| hold.held.at_least < max_hold)
         })
     }

@@ -3,6 +3,7 @@
 //! Precedence: argument, environment, config file, default. This module opens no connection, and it never shows a DSN.
 
 mod files;
+mod lint;
 mod process;
 mod sources;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::keys::{Dictionary, KeyBook};
 use crate::pg::{ConnInfo, ConnInfoError, ConnSettings, Environment};
 use crate::render::style::Screen;
 use files::NamedFile;
+pub use lint::{LintFile, LintFiles};
 pub use process::{Process, arguments};
 use sources::Source;
 
@@ -134,12 +136,12 @@ impl Settings {
         let of_dsn = |error: ConnInfoError| {
             error.hints().into_iter().fold(Error::usage(format!("{}: {}", source.origin, error.message())), Error::hint)
         };
-        let written = ConnInfo::parse(source.text()).map_err(of_dsn)?;
+        let mut written = ConnInfo::parse(source.text()).map_err(of_dsn)?;
         self.warn_of_password(source, &written, habits);
-        let mut conninfo = written.complete(environment).map_err(of_dsn)?;
         if let Some(path) = &source.password_file {
-            conninfo = conninfo.with_password(self.read_password(path, environment)?);
+            written = written.with_password(self.read_password(path, environment)?);
         }
+        let conninfo = written.complete(environment).map_err(of_dsn)?;
         Ok(Target {
             name: source.name.clone().unwrap_or_else(|| conninfo.target_name()),
             conninfo,
@@ -155,6 +157,15 @@ impl Settings {
     /// The most that connecting, and each poll, may take.
     pub fn timeout(&self) -> Duration {
         self.args.timeout.or(self.config.timeout).unwrap_or(TIMEOUT)
+    }
+
+    /// The names from the dictionaries of all targets together.
+    ///
+    /// # Errors
+    /// A dictionary of a target cannot be read or is wrong.
+    pub fn whole_book(&self, around: Surroundings<'_>) -> Result<Arc<KeyBook>> {
+        let own: Vec<PathBuf> = self.config.targets.iter().flat_map(|target| target.keys.clone()).collect();
+        self.book(&own, around.environment)
     }
 
     /// The names from all dictionaries, and from these as well.
@@ -213,8 +224,12 @@ impl Settings {
 
 fn read_config(path: &Path, environment: &dyn Environment) -> Result<(Config, Option<NamedFile>)> {
     let (text, file) = files::read(path, environment)?;
-    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok((config::parse(&text, &path.display().to_string(), &folder)?, Some(file)))
+    Ok((config::parse(&text, &path.display().to_string(), &folder(path))?, Some(file)))
+}
+
+/// Where the paths in a config begin.
+fn folder(config: &Path) -> PathBuf {
+    config.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 fn screen(choice: Option<ColorChoice>, around: Surroundings<'_>) -> Screen {

@@ -33,6 +33,8 @@ pub struct Case {
 pub struct Server {
     pub min_version: Option<u32>,
     pub max_version: Option<u32>,
+    /// The server is a hot standby without a primary: read only.
+    pub standby: bool,
     pub settings: BTreeMap<String, toml::Value>,
     pub setup: Vec<String>,
     pub teardown: Vec<String>,

@@ -30,29 +30,48 @@ pub fn play_all(binaries: &Binaries, mut cases: Vec<Case>) -> BTreeMap<String, F
     failures.into_inner().unwrap()
 }
 
-/// One server after the other, each for as long as the next case wants the same settings and finds it clean.
+/// What a server must be like for a case.
+#[derive(PartialEq)]
+struct Kind {
+    settings: Vec<String>,
+    standby: bool,
+}
+
+impl Kind {
+    fn of(case: &Case) -> Self {
+        Self { settings: case.settings(), standby: case.server.standby }
+    }
+
+    fn start(&self, binaries: &Binaries) -> Cluster {
+        server::start_with(binaries, &self.settings, |folder| {
+            if self.standby {
+                // Recovery of a data folder that was shut down in order, from nowhere: it never ends.
+                std::fs::write(folder.data().join("standby.signal"), "").unwrap();
+            }
+        })
+    }
+}
+
+/// One server after the other, each for as long as the next case wants the same kind and finds it clean.
 fn work(binaries: &Binaries, waiting: &Mutex<Vec<Case>>, failures: &Mutex<BTreeMap<String, Failure>>) {
-    let mut running: Option<(Vec<String>, Cluster)> = None;
-    while let Some(case) = next(waiting, running.as_ref().map(|(settings, _)| settings.as_slice())) {
-        let settings = case.settings();
-        let (settings, cluster) = match running.take() {
-            Some((same, cluster)) if same == settings => (same, cluster),
+    let mut running: Option<(Kind, Cluster)> = None;
+    while let Some(case) = next(waiting, running.as_ref().map(|(kind, _)| kind)) {
+        let kind = Kind::of(&case);
+        let cluster = match running.take() {
+            Some((same, cluster)) if same == kind => cluster,
             other => {
                 drop(other);
-                let cluster = server::start(binaries, &settings);
-                (settings, cluster)
+                kind.start(binaries)
             }
         };
         let (result, cleaned) = play(&case, &cluster);
         match cleaned {
-            Ok(true) => running = Some((settings, cluster)),
-            // Something is left: the next case gets a new server.
-            Ok(false) => {}
+            Ok(true) => running = Some((kind, cluster)),
             Err(error) if result.is_ok() => {
                 failures.lock().unwrap().insert(case.name.clone(), format!("not cleaned up: {error}").into());
             }
-            // After a failure cleaning may well fail too.
-            Err(_) => {}
+            // Something is left, or could not be cleaned after a failure: the next case gets a new server.
+            Ok(false) | Err(_) => {}
         }
         if let Err(failure) = result {
             failures.lock().unwrap().insert(case.name.clone(), failure);
@@ -60,12 +79,13 @@ fn work(binaries: &Binaries, waiting: &Mutex<Vec<Case>>, failures: &Mutex<BTreeM
     }
 }
 
-/// The next case, if possible one with the same settings.
-fn next(waiting: &Mutex<Vec<Case>>, settings: Option<&[String]>) -> Option<Case> {
+/// The next case, if possible one for the same kind of server.
+fn next(waiting: &Mutex<Vec<Case>>, kind: Option<&Kind>) -> Option<Case> {
     let mut waiting = waiting.lock().unwrap();
-    let same = settings.and_then(|settings| waiting.iter().position(|case| case.settings() == settings));
+    let same = kind.and_then(|kind| waiting.iter().rposition(|case| Kind::of(case) == *kind));
     let index = same.or_else(|| waiting.len().checked_sub(1))?;
-    Some(waiting.swap_remove(index))
+    // The order stays: the longest are taken first.
+    Some(waiting.remove(index))
 }
 
 /// All failures in one text.

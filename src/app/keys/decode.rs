@@ -154,7 +154,7 @@ fn remarks(decoded: &Decoded, database: Option<&str>) -> Vec<String> {
     }
     if let Some(value) = key::bigint(numbers) {
         let bytes = value.to_be_bytes();
-        if bytes.iter().all(|byte| byte.is_ascii_graphic()) {
+        if bytes.iter().all(u8::is_ascii_graphic) {
             let text: String = bytes.iter().copied().map(char::from).collect();
             remarks.push(format!("\"{text}\" in ASCII"));
         }

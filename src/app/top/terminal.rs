@@ -21,8 +21,24 @@ impl Terminal {
     pub fn take() -> Result<Self> {
         // Made first: should the second command fail, the first is undone.
         let mut terminal = Self { out: io::stdout() };
-        execute!(terminal.out, EnterAlternateScreen, Hide).map_err(Error::output)?;
+        terminal.enter()?;
         Ok(terminal)
+    }
+
+    /// Gives the terminal back while something else has it.
+    pub fn lend(&mut self, borrower: impl FnOnce()) -> Result<()> {
+        self.leave();
+        borrower();
+        self.enter()
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        execute!(self.out, EnterAlternateScreen, Hide).map_err(Error::output)
+    }
+
+    fn leave(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _ = execute!(self.out, Show, LeaveAlternateScreen);
     }
 
     /// The screen at its present size: windows are resized.
@@ -51,7 +67,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
-        let _ = execute!(self.out, Show, LeaveAlternateScreen);
+        self.leave();
     }
 }

@@ -110,7 +110,7 @@ name = "range"
 range = [0, 10]
 "#;
     let book = book(text);
-    let at = |target, database| labels(&book, "5", LookUp { target, database, ..LookUp::default() });
+    let at = |target, database| labels(&book, "5", LookUp { database, target, ..LookUp::default() });
     assert_eq!(at("x", Some("app2")), ["in app"]);
     assert_eq!(at("orders-eu", Some("shop")), ["on orders"]);
     assert_eq!(at("x", Some("shop")), ["range"]);

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
+use crate::keys::globs::GlobCache;
 use crate::keys::problem::{Level, Problem, SourceText};
 use crate::keys::{Globs, key};
 use crate::model::KeyNumbers;
@@ -17,11 +18,17 @@ pub(super) type Value<'t> = &'t Spanned<DeValue<'t>>;
 pub(super) struct Reporter<'s> {
     pub(super) source: &'s SourceText,
     pub(super) problems: Vec<Problem>,
+    pub(super) globs: GlobCache,
     /// The file's syntax is broken: what is missing may only have been lost.
     pub(super) broken: bool,
 }
 
-impl Reporter<'_> {
+impl<'s> Reporter<'s> {
+    /// No problem yet.
+    pub(super) fn new(source: &'s SourceText, broken: bool) -> Self {
+        Self { source, problems: Vec::new(), globs: GlobCache::default(), broken }
+    }
+
     /// Something is wrong there.
     pub(super) fn error(&mut self, span: Range<usize>, message: impl AsRef<str>) {
         self.problems.push(self.source.problem(Level::Error, span, message));
@@ -37,29 +44,37 @@ impl Reporter<'_> {
 
 /// One table.
 pub(super) struct Fields<'r, 's, 't> {
-    pub(super) table: &'t DeTable<'t>,
+    /// Its fields: few, so that a walk over them beats a search.
+    entries: Vec<(&'t Spanned<DeString<'t>>, Value<'t>)>,
     /// The table's own place.
     pub(super) span: Range<usize>,
     pub(super) report: &'r mut Reporter<'s>,
 }
 
-impl<'t> Fields<'_, '_, 't> {
-    /// The value of a field.
-    pub(super) fn get(&self, name: &str) -> Option<Value<'t>> {
-        self.table.get(name)
+impl<'r, 's, 't> Fields<'r, 's, 't> {
+    /// The fields of a table that stands at that place.
+    pub(super) fn new(table: &'t DeTable<'t>, span: Range<usize>, report: &'r mut Reporter<'s>) -> Self {
+        Self { entries: table.iter().collect(), span, report }
     }
 
-    /// Tells every field that is not among these.
-    pub(super) fn only(&mut self, known: &[&str], what: &str) {
-        for name in self.table.keys() {
+    /// The value of a field.
+    pub(super) fn get(&self, name: &str) -> Option<Value<'t>> {
+        self.entries.iter().find(|(field, _)| field.get_ref() == name).map(|(_, value)| *value)
+    }
+
+    /// Tells every field that is in none of these lists.
+    pub(super) fn only(&mut self, known: &[&[&str]], what: &str) {
+        for (name, _) in &self.entries {
             let text: &str = name.get_ref();
-            if !known.contains(&text) {
-                let hint = closest(text, known.iter().copied()).map_or_else(
-                    || format!("it may have: {}", known.join(", ")),
-                    |near| format!("did you mean `{near}`?"),
-                );
-                self.report.error(name.span(), format!("{what} has no field `{text}`: {hint}"));
+            if known.iter().any(|names| names.contains(&text)) {
+                continue;
             }
+            let all = || known.iter().flat_map(|names| names.iter()).copied();
+            let hint = closest(text, all()).map_or_else(
+                || format!("it may have: {}", all().collect::<Vec<_>>().join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            self.report.error(name.span(), format!("{what} has no field `{text}`: {hint}"));
         }
     }
 
@@ -138,7 +153,7 @@ impl<'t> Fields<'_, '_, 't> {
             self.report.error(value.span(), format!("`{name}` is empty: name something or leave the field out"));
         }
         let mut texts = Vec::with_capacity(array.len());
-        for item in array.iter() {
+        for item in array {
             match item.get_ref().as_str() {
                 Some(text) => texts.push((text.to_owned(), item.span())),
                 None => self.wrong_type(name, item, "a list of texts, as [\"one\", \"two\"]"),
@@ -151,7 +166,10 @@ impl<'t> Fields<'_, '_, 't> {
     pub(super) fn globs(&mut self, name: &str) -> Globs {
         let texts = self.texts(name);
         let (patterns, spans): (Vec<String>, Vec<_>) = texts.into_iter().unzip();
-        match Globs::new(patterns) {
+        if patterns.is_empty() {
+            return Globs::default();
+        }
+        match Globs::cached(patterns, &mut self.report.globs) {
             Ok(globs) => globs,
             Err((place, why)) => {
                 let span = spans.get(place).cloned().unwrap_or_default();

@@ -32,8 +32,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_, '_>) -> Option<DeclaredKey> {
     let name = fields.required("name", "a [[key]]");
     let matched = key_matcher::read(fields, name.as_deref().unwrap_or_default());
     let parameters = key_matcher::parameters(fields);
-    let known: Vec<&str> = FIELDS.iter().chain(&key_matcher::FIELDS).chain(&parameters).copied().collect();
-    fields.only(&known, "a [[key]]");
+    fields.only(&[&FIELDS, &key_matcher::FIELDS, &parameters], "a [[key]]");
 
     let kinds = Kind::ALL.map(|kind| (kind.name(), kind));
     let said = fields.choice("kind", &kinds);

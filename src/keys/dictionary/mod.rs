@@ -19,7 +19,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Problem, SourceText};
@@ -90,7 +89,7 @@ impl Dictionary {
     /// As [`parse`](Self::parse), without the syntax. `text` is what `table` was parsed from: problems show its lines.
     pub fn parse_tables(file: &str, text: &str, table: &DeTable<'_>) -> Result<Self, Vec<Problem>> {
         let source = SourceText::new(file, text);
-        let mut report = Reporter { source: &source, problems: Vec::new(), broken: false };
+        let mut report = Reporter::new(&source, false);
         let read = Read::tables(table, &mut report);
         let problems = report.problems;
         if problems.is_empty() { Ok(read.into_dictionary(source)) } else { Err(in_order(problems)) }
@@ -100,7 +99,7 @@ impl Dictionary {
     pub fn read(file: &str, text: &str, others: &[&str]) -> (Self, Vec<Problem>) {
         let source = SourceText::new(file, text);
         let (table, errors) = DeTable::parse_recoverable(text);
-        let mut report = Reporter { source: &source, problems: Vec::new(), broken: !errors.is_empty() };
+        let mut report = Reporter::new(&source, !errors.is_empty());
         for error in &errors {
             let message = sentence(error.message());
             report.error(error.span().unwrap_or(text.len()..text.len()), message);
@@ -177,24 +176,19 @@ fn each(table: &DeTable<'_>, name: &str, report: &mut Reporter<'_>, mut read: im
         wrong(report, value.span());
         return;
     };
-    for item in array.iter() {
+    for item in array {
         match item.get_ref() {
             DeValue::Table(fields) => {
-                read(&mut Fields { table: fields, span: table_span(item), report: &mut *report });
+                read(&mut Fields::new(fields, item.span(), report));
             }
             _ => wrong(report, item.span()),
         }
     }
 }
 
-/// The place of a table: its header.
-fn table_span(item: &Spanned<DeValue<'_>>) -> Range<usize> {
-    item.span()
-}
-
 /// Tells names that two entries share.
 fn unique<'n>(names: impl Iterator<Item = (&'n str, Range<usize>)>, what: &str, report: &mut Reporter<'_>) {
-    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut first: HashMap<&str, usize> = HashMap::with_capacity(names.size_hint().0);
     for (name, span) in names {
         if let Some(&earlier) = first.get(name) {
             let line = report.source.line(earlier);

@@ -1,6 +1,6 @@
 //! One `[[holder]]`, one `[[silence]]`.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use chrono::NaiveDate;
@@ -16,7 +16,7 @@ const SILENCE: [&str; 8] = ["rules", "names", "keys", "applications", "users", "
 
 /// The entry, if it can be used at all; its problems are told.
 pub(super) fn holder(fields: &mut Fields<'_, '_, '_>) -> Option<Declared<HolderEntry>> {
-    fields.only(&HOLDER, "a [[holder]]");
+    fields.only(&[&HOLDER], "a [[holder]]");
     let name = fields.required("name", "a [[holder]]");
     if !HOLDER[1..5].iter().any(|field| fields.get(field).is_some()) {
         let message = "a [[holder]] needs one or more of applications, users, databases, clients";
@@ -54,7 +54,7 @@ fn clients(fields: &mut Fields<'_, '_, '_>) -> Vec<IpNet> {
 
 /// The silence, if it can be used at all; its problems are told.
 pub(super) fn silence(fields: &mut Fields<'_, '_, '_>) -> Option<Declared<Silence>> {
-    fields.only(&SILENCE, "a [[silence]]");
+    fields.only(&[&SILENCE], "a [[silence]]");
     let reason = fields.required("reason", "a [[silence]]");
     if !SILENCE[..6].iter().any(|field| fields.get(field).is_some()) {
         let message = "a [[silence]] needs one or more of rules, names, keys, applications, users, databases: \

@@ -174,7 +174,7 @@ pub fn all() -> impl Iterator<Item = Preset> {
             title: row.name,
             kind: row.kind,
             parameters: &[],
-            source: Source::Constant(row.key.into()),
+            source: Source::Constant(row.key),
         })
     }))
 }

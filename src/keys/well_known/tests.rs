@@ -205,7 +205,8 @@ fn few_pairs_read_like_a_name_by_accident() {
     for _ in 0..100_000 {
         // A simple generator of pseudo-random numbers (an LCG with Knuth's constants) is random enough here.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = KeyNumbers { classid: (state >> 32) as u32, objid: (state >> 11) as u32, objsubid: 2 };
+        let half = |shift: u32| u32::try_from(state >> shift & 0xFFFF_FFFF).unwrap();
+        let key = KeyNumbers { classid: half(32), objid: half(11), objsubid: 2 };
         let found = look_up(key, LookUp::default());
         assert!(found.iter().all(|name| name.may_be));
         named += found.len();

@@ -18,10 +18,15 @@ pub(super) fn parse(text: &str) -> Result<Options, ConnInfoError> {
         let (name, tail) = rest.split_at(end);
         let tail = tail.trim_start_matches(is_space);
         let Some(tail) = tail.strip_prefix('=') else { return Err(no_equals_sign(behind_password)) };
-        let Some(keyword) = Keyword::find(name) else { return Err(unknown(name, behind_password)) };
         let (value, tail) = value(tail.trim_start_matches(is_space))?;
-        options.set(keyword, value, PLACE)?;
-        behind_password = keyword.is_secret();
+        match Keyword::find(name) {
+            Some(keyword) => {
+                options.set(keyword, value, PLACE)?;
+                behind_password = keyword.is_secret();
+            }
+            None if options.set_old(name, &value) => behind_password = false,
+            None => return Err(unknown(name, behind_password)),
+        }
         rest = tail.trim_start_matches(is_space);
     }
     Ok(options)
@@ -94,6 +99,7 @@ mod tests {
         assert_eq!(get("dbname='a'user=b", "user"), "b");
         // An unquoted value may be empty only before the end: what follows the space is the value.
         assert_eq!(get("dbname=", "dbname"), "");
+        assert_eq!(get("requiressl=1", "sslmode"), "require");
         assert_eq!(parse(r"password=a\'b").unwrap().secret("password").unwrap().expose_secret(), "a'b");
     }
 

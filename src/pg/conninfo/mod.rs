@@ -20,6 +20,8 @@ pub(crate) use settings::{
     Address, ChannelBinding, Endpoint, Keepalives, RootCerts, SessionAttrs, TlsMode, TlsSettings, TlsVersion,
 };
 
+use secrecy::SecretString;
+
 use keyword::{KEYWORDS, Keyword};
 use options::Options;
 
@@ -27,6 +29,7 @@ use options::Options;
 #[derive(Debug, Clone, Default)]
 pub struct ConnInfo {
     options: Options,
+    password_in_text: bool,
 }
 
 impl ConnInfo {
@@ -43,12 +46,31 @@ impl ConnInfo {
             Some(rest) => uri::parse(rest)?,
             None => keyvalue::parse(text)?,
         };
-        Ok(Self { options })
+        let password_in_text = options.secret("password").is_some();
+        Ok(Self { options, password_in_text })
     }
 
     /// Whether a password stands in the text itself: others can read it there.
     pub fn has_password(&self) -> bool {
-        self.options.secret("password").is_some()
+        self.password_in_text
+    }
+
+    /// The same with this role, in place of any that the text names: for variables that give it apart.
+    ///
+    /// # Errors
+    /// If the name holds a zero byte.
+    pub fn with_user(mut self, user: &str) -> Result<Self, ConnInfoError> {
+        if let Some(keyword) = Keyword::find("user") {
+            self.options.set(keyword, user.to_owned(), "(given apart)")?;
+        }
+        Ok(self)
+    }
+
+    /// The same with this password, in place of any that the text holds: for files and variables that give it apart.
+    #[must_use]
+    pub fn with_password(mut self, password: SecretString) -> Self {
+        self.options.set_password(password);
+        self
     }
 
     /// The database that the text names, if it names one.
@@ -67,6 +89,9 @@ impl ConnInfo {
         service::fill(&mut options, environment)?;
         for keyword in KEYWORDS {
             fill_from_variable(&mut options, keyword, environment)?;
+        }
+        if let (false, Some(old)) = (options.has("sslmode"), environment.var("PGREQUIRESSL")) {
+            options.set_old("requiressl", &old);
         }
         ConnSettings::resolve(&options, environment)
     }

@@ -30,6 +30,20 @@ impl Options {
         Ok(())
     }
 
+    /// Sets the password.
+    pub(crate) fn set_password(&mut self, password: SecretString) {
+        self.secrets.insert("password", password);
+    }
+
+    /// Sets the option that libpq once had in place of `sslmode`, and still understands; whether it is that one.
+    pub(crate) fn set_old(&mut self, name: &str, value: &str) -> bool {
+        if name == "requiressl" {
+            let mode = if value.starts_with('1') { "require" } else { "prefer" };
+            self.texts.insert("sslmode", mode.to_owned());
+        }
+        name == "requiressl"
+    }
+
     /// Whether the option was given, be it empty.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.texts.contains_key(name) || self.secrets.contains_key(name)

@@ -166,13 +166,6 @@ impl ConnSettings {
         &self.user
     }
 
-    /// The same with this password, in place of any other: for a `password_file` of our config.
-    #[must_use]
-    pub fn with_password(mut self, password: SecretString) -> Self {
-        self.password = Some(password);
-        self
-    }
-
     pub(super) fn resolve(options: &Options, environment: &dyn Environment) -> Result<Self, ConnInfoError> {
         let user = match options.filled("user") {
             Some(user) => user.to_owned(),

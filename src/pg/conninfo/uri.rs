@@ -32,10 +32,10 @@ pub(super) fn parse(text: &str) -> Result<Options, ConnInfoError> {
         None => ("", rest.strip_prefix('?')),
     };
     set_unless_empty(&mut options, "dbname", dbname)?;
-    if let Some(parameters) = parameters {
-        for parameter in parameters.split('&').filter(|_| !parameters.is_empty()) {
-            self::parameter(parameter, &mut options)?;
-        }
+    // One & may stand at the end.
+    let parameters = parameters.map(|text| text.strip_suffix('&').unwrap_or(text)).filter(|text| !text.is_empty());
+    for parameter in parameters.into_iter().flat_map(|text| text.split('&')) {
+        self::parameter(parameter, &mut options)?;
     }
     Ok(options)
 }
@@ -116,8 +116,11 @@ fn parameter(text: &str, options: &mut Options) -> Result<(), ConnInfoError> {
     // The form that JDBC uses, which libpq understands too.
     let (name, value) =
         if name == "ssl" && value == "true" { ("sslmode".to_owned(), "require".to_owned()) } else { (name, value) };
-    let Some(keyword) = Keyword::find(&name) else { return Err(super::unknown_option(&name, PLACE)) };
-    options.set(keyword, value, PLACE)
+    match Keyword::find(&name) {
+        Some(keyword) => options.set(keyword, value, PLACE),
+        None if options.set_old(&name, &value) => Ok(()),
+        None => Err(super::unknown_option(&name, PLACE)),
+    }
 }
 
 fn set_unless_empty(options: &mut Options, name: &str, encoded: &str) -> Result<(), ConnInfoError> {
@@ -171,6 +174,8 @@ mod tests {
         assert_eq!(shown("postgres://a:1,b,[::1]:3/app"), some("", "a,b,::1", "1,,3", "app"));
         assert_eq!(shown("postgres://h?user=x"), some("x", "h", "", ""));
         assert_eq!(shown("postgres://h/?"), some("", "h", "", ""));
+        assert_eq!(shown("postgres://h/d?port=1&"), some("", "h", "1", "d"));
+        assert!(parse("h/d?port=1&&user=x").is_err());
         assert_eq!(shown("postgres://h/db?application_name=a@b"), some("", "h", "", "db"));
     }
 

@@ -5,18 +5,15 @@ use std::fmt::Write as _;
 use super::{INDENT, push_wrapped};
 use crate::analysis::report::{Action, Finding, HeldFor, HolderReport, KeyReport, Severity, TargetReport};
 use crate::render::style::{self, Paint, Screen};
+use crate::rules::is_state_rule;
 
 /// So many keys of a finding are spelled out.
 const SPELLED_OUT: usize = 3;
 
-/// Rules about one holder and its state: the facts line says what their summary says, and better.
-const STATE_RULES: [&str; 5] = [
-    "idle-holder",
-    "carried-lock",
-    "idle-in-transaction-holder",
-    "aborted-transaction-holder",
-    "prepared-transaction-holder",
-];
+/// Rules about one holder and its state: the facts line says what their summary says, and since when.
+fn is_about_state(rule: &str) -> bool {
+    is_state_rule(rule) || rule == "prepared-transaction-holder"
+}
 
 /// All lines of a finding.
 pub(super) fn block(report: &TargetReport, finding: &Finding, rule_width: usize, screen: Screen) -> String {
@@ -33,49 +30,79 @@ pub(super) fn block(report: &TargetReport, finding: &Finding, rule_width: usize,
 /// What is the case, and what speaks for it where that is not plain from the rule.
 fn meaning(report: &TargetReport, finding: &Finding) -> Vec<String> {
     let mut lines = Vec::new();
-    match only_holder(report, finding).zip(finding.held).filter(|_| STATE_RULES.contains(&finding.rule)) {
+    match only_holder(report, finding).zip(finding.held).filter(|_| is_about_state(finding.rule)) {
         Some((holder, held)) => lines.push(facts(finding, holder, held)),
         None => lines.push(finding.summary.clone()),
     }
     if finding.severity == Severity::Unknown {
         lines.extend(finding.detail.iter().cloned());
-    } else if finding.advice.action == Action::Investigate && STATE_RULES.contains(&finding.rule) {
+    } else if finding.advice.action == Action::Investigate && is_about_state(finding.rule) {
         // Why it is to be looked into rather than ended stands last.
         lines.extend(finding.detail.last().cloned());
     }
     lines
 }
 
+/// Severity, rule, keys. Rules are padded to one width where every head fits on one line; what does not fit stands
+/// below, whole: a key that is cut cannot be looked up.
 fn head(finding: &Finding, rule_width: usize, screen: Screen) -> String {
     let (paint, word) = match finding.silenced {
         Some(_) => (Paint::Faint, "SILENCED".to_owned()),
         None => (Paint::Severity(finding.severity), finding.severity.name().to_uppercase()),
     };
+    let word = screen.paint(paint, &style::pad(&word, INDENT - 2)).into_owned();
+    let rule = style::pad(finding.rule, rule_width);
+    let subject = subject(finding);
+    if screen.width.is_none_or(|width| head_width(finding, rule_width) <= width) {
+        return format!("{}\n", format!("{word}  {rule}  {subject}").trim_end());
+    }
+    let mut text = format!("{word}  {}\n", rule.trim_end());
+    push_wrapped(&mut text, &subject, INDENT, screen);
+    text
+}
+
+/// How many columns a finding's head takes on one line.
+pub(super) fn head_width(finding: &Finding, rule_width: usize) -> usize {
+    INDENT + finding.rule.len().max(rule_width) + 2 + style::width(&subject(finding))
+}
+
+/// The finding's keys and their database, made safe.
+fn subject(finding: &Finding) -> String {
     let mut subject = keys(finding);
     if let Some(database) = finding.database.as_deref().filter(|_| !subject.is_empty()) {
         let _ = write!(subject, "  in {}", style::safe(database));
     }
-    if let Some(width) = screen.width {
-        subject = style::cut(&subject, width.saturating_sub(INDENT + rule_width + 2).max(8)).into_owned();
-    }
-    let word = screen.paint(paint, &style::pad(&word, INDENT - 2)).into_owned();
-    let line = format!("{word}  {}  {subject}", style::pad(finding.rule, rule_width));
-    format!("{}\n", line.trim_end())
+    subject
 }
 
 /// The finding's keys, by number and name.
 fn keys(finding: &Finding) -> String {
-    let named = |place: usize| match finding.key_reports.get(place) {
-        Some(key) => key_text(key),
-        None => finding.keys.get(place).map(|key| style::safe(key).into_owned()).unwrap_or_default(),
-    };
-    let listed = finding.keys.len().min(SPELLED_OUT);
-    let texts: Vec<String> = (0..listed).map(named).collect();
+    if let ([_], [key]) = (finding.keys.as_slice(), finding.key_reports.as_slice()) {
+        return key_text(key);
+    }
+    let texts: Vec<String> = finding
+        .keys
+        .iter()
+        .enumerate()
+        .take(SPELLED_OUT)
+        .map(|(place, text)| {
+            finding.key_reports.get(place).map_or_else(|| style::safe(text).into_owned(), short_key_text)
+        })
+        .collect();
     match finding.key_count {
         0 | 1 => texts.join(""),
-        count if count > listed => format!("{count} keys: {}, ...", texts.join(", ")),
+        count if count > texts.len() => format!("{count} keys: {}, ...", texts.join(", ")),
         count => format!("{count} keys: {}", texts.join(", ")),
     }
+}
+
+/// `612001 "nightly-report"`, made safe.
+fn short_key_text(key: &KeyReport) -> String {
+    let mut text = style::safe(&key.text).into_owned();
+    if let Some(name) = key.names.first() {
+        let _ = write!(text, " {}\"{}\"", if name.may_be { "may be " } else { "" }, style::safe(&name.label));
+    }
+    text
 }
 
 /// `612001 "nightly-report" (billing, team payments)`, made safe.
@@ -100,7 +127,7 @@ pub(crate) fn key_text(key: &KeyReport) -> String {
 
 /// Who holds it, since when, and who waits: one line.
 fn facts(finding: &Finding, holder: &HolderReport, held: HeldFor) -> String {
-    let mut parts = vec![format!("held {} by {}", style::held(held), subject(holder))];
+    let mut parts = vec![format!("held {} by {}", style::held(held), who(holder))];
     parts.extend(resting(holder));
     let longest = finding.longest_wait.map(style::waited);
     parts.push(match (finding.waiters.len(), longest) {
@@ -124,7 +151,7 @@ fn only_holder<'a>(report: &'a TargetReport, finding: &Finding) -> Option<&'a Ho
 }
 
 /// `pid 4711, api@10.0.0.7 as app`, or the prepared transaction.
-fn subject(holder: &HolderReport) -> String {
+fn who(holder: &HolderReport) -> String {
     let mut text = match (holder.pid, &holder.gid) {
         (Some(pid), _) => format!("pid {pid}"),
         (None, gid) => format!("prepared transaction '{}'", gid.as_deref().unwrap_or_default()),

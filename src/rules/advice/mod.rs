@@ -10,6 +10,7 @@
 
 mod caveats;
 mod facts;
+mod look;
 mod prepared;
 mod prevent;
 pub mod statement;
@@ -45,7 +46,7 @@ pub fn advise(context: &Context<'_>, draft: &Draft) -> Advice {
         Action::Investigate => investigate(&facts),
         Action::FixDictionary | Action::ReconnectPooler | Action::None => Advice {
             action: draft.action,
-            steps: with_frame(&facts, steps::look(&facts)),
+            steps: with_frame(&facts, look::look(&facts)),
             sql: None,
             caveats: Vec::new(),
             prevent: Vec::new(),
@@ -133,7 +134,7 @@ fn investigate(facts: &Facts<'_>) -> Advice {
     // The only rule whose suspicion is worth a statement while the session may be at work: the guard waits for rest.
     let mut carried = holdings(facts);
     carried.retain(|holding| facts.is_carried(holding.pid));
-    let mut middle = steps::look(facts);
+    let mut middle = look::look(facts);
     let mut caveats = caveats::of_looking(facts);
     let sql = carried.iter().min_by_key(|holding| waiting_for(facts, holding)).map(|holding| {
         let one = std::slice::from_ref(holding);

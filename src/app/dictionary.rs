@@ -1,0 +1,41 @@
+//! `keys`: what its commands work on.
+
+use std::io;
+
+use crate::app::keys::{self, Given};
+use crate::app::output;
+use crate::cli::GlobalArgs;
+use crate::cli::keys::KeysArgs;
+use crate::config;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::keys::KeyBook;
+use crate::keys::lint::{self, File};
+use crate::rules;
+use crate::settings::{LintFile, LintFiles, Settings, Surroundings};
+
+/// Runs a `keys` command. The answer is printed as a whole, so that a closed pipe is noticed in one place.
+pub(super) fn keys(args: &KeysArgs, global: GlobalArgs, around: Surroundings<'_>) -> Result<Exit> {
+    let (book, found) = if args.needs_book() {
+        let book = Settings::new(global, around)?.whole_book(around)?;
+        (book.as_ref().clone(), LintFiles { files: Vec::new(), targets: 1 })
+    } else {
+        (KeyBook::default(), LintFiles::read(&global, around)?)
+    };
+    let targets: Vec<Vec<&str>> =
+        found.files.iter().map(|file| file.targets.iter().map(String::as_str).collect()).collect();
+    let files: Vec<File<'_>> =
+        found.files.iter().zip(&targets).map(|(file, targets)| as_given(file, targets)).collect();
+    let names: Vec<&str> = rules::ALL.iter().map(|rule| rule.name()).collect();
+    let settings = lint::Settings { today: chrono::Utc::now().date_naive(), targets: found.targets, rules: &names };
+    let given = Given { book: &book, files: &files, settings };
+    let mut answer = Vec::new();
+    let code = keys::run(args, &given, &mut answer, &mut io::stderr()).map_err(Error::output)?;
+    output::print(answer)?;
+    Ok(Exit::from(code))
+}
+
+fn as_given<'a>(file: &'a LintFile, targets: &'a [&'a str]) -> File<'a> {
+    let other_tables = if file.is_config { config::FIELDS } else { &[] };
+    File { name: &file.name, text: &file.text, other_tables, targets }
+}
