@@ -94,22 +94,25 @@ fn counts(context: &Context<'_>) -> Counts {
 
 fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
     let observed = context.observed;
-    let mut rules: HashMap<(AdvisoryKey, HolderRef), Vec<&'static str>> = HashMap::new();
+    // The rules that name a lock, and the number of keys of the smallest finding that does.
+    let mut named: HashMap<(AdvisoryKey, HolderRef), (Vec<&'static str>, usize)> = HashMap::new();
     for draft in drafts {
         for hold in context.holds_of_draft(draft) {
-            let named = rules.entry((hold.key, hold.holder)).or_default();
-            if !named.contains(&draft.rule) {
-                named.push(draft.rule);
+            let (rules, keys) = named.entry((hold.key, hold.holder)).or_insert((Vec::new(), usize::MAX));
+            *keys = draft.keys.len().min(*keys);
+            if !rules.contains(&draft.rule) {
+                rules.push(draft.rule);
             }
         }
     }
     let mut holders: BTreeMap<HolderRef, Arc<HolderReport>> = BTreeMap::new();
-    let mut locks: Vec<LockReport> = observed
+    let mut locks: Vec<(usize, LockReport)> = observed
         .holds
         .iter()
         .map(|hold| {
+            let (rules, keys) = named.get(&(hold.key, hold.holder)).cloned().unwrap_or((Vec::new(), usize::MAX));
             let holder = holders.entry(hold.holder).or_insert_with(|| Arc::new(holder_report(observed, hold.holder)));
-            LockReport {
+            let lock = LockReport {
                 key: key_report(observed, hold.key, &hold.names),
                 mode: hold.mode.name(),
                 scope: match hold.scope {
@@ -122,13 +125,14 @@ fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
                 first_seen: hold.first_seen.clone(),
                 holder: Arc::clone(holder),
                 waiters: hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect(),
-                rules: rules.get(&(hold.key, hold.holder)).cloned().unwrap_or_default(),
-            }
+                rules,
+            };
+            (keys, lock)
         })
         .collect();
-    // Those that matter first; the order of keys stays otherwise.
-    locks.sort_by_key(|lock| (lock.rules.is_empty(), std::cmp::Reverse(lock.waiters.len())));
-    locks
+    // Those in findings first, and of a hoard's thousands the least: the list may be cut behind.
+    locks.sort_by_key(|(keys, lock)| (*keys, std::cmp::Reverse(lock.waiters.len())));
+    locks.into_iter().map(|(_, lock)| lock).collect()
 }
 
 fn holder_report(observed: &Observed, holder: HolderRef) -> HolderReport {

@@ -52,8 +52,12 @@ fn covers_keys(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &
     by_key && by_name && by_database
 }
 
-/// Applications and users must cover every session of the finding; a prepared transaction has a user only.
+/// Applications and users must cover every session of the finding; a prepared transaction has a user only. A finding
+/// about the target itself is about no session.
 fn covers_sessions(context: &Context<'_>, silence: &Silence, draft: &Draft) -> bool {
+    if draft.subject == crate::rules::Subject::Target {
+        return silence.applications.is_empty() && silence.users.is_empty();
+    }
     let backends = || draft.pids.iter().map(|&pid| context.backend(pid));
     let all = |globs: &Globs, text: &dyn Fn(&crate::model::Backend) -> Option<String>| {
         globs.is_empty()

@@ -20,6 +20,8 @@ use crate::pg::{self, ConnSettings, ProcessEnvironment, Session};
 
 /// The longest pause between two attempts, unless the interval is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Of so many polls the cheapest says what polls cost.
+const COSTS: usize = 5;
 /// How many of a poll's own length the interval must have.
 const INTERVAL_PER_COST: u32 = 10;
 /// Enough for TLS in a debug build; 200 targets must not reserve gigabytes.
@@ -152,7 +154,8 @@ pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -
         jobs,
         failures: 0,
         connected: None,
-        costs: [Duration::ZERO; 3],
+        costs: [Duration::ZERO; COSTS],
+        slot: None,
         told_stretching: false,
     };
     thread::Builder::new().name(format!("watch-{index}")).stack_size(STACK).spawn(move || controller.run(&inbox))?;
@@ -231,8 +234,10 @@ struct Controller {
     failures: u32,
     /// host:port of the server that we are connected to.
     connected: Option<String>,
-    /// How long the last three good polls took, the latest last; zero where there was none yet.
-    costs: [Duration; 3],
+    /// How long the last good polls took, the latest last; zero where there was none yet.
+    costs: [Duration; COSTS],
+    /// When the poll that runs was due.
+    slot: Option<Instant>,
     /// The log has it that the interval was stretched.
     told_stretching: bool,
 }
@@ -296,7 +301,10 @@ impl Controller {
 
     fn time_is_up(&mut self, state: State) -> Result<State, Over> {
         let began = match state {
-            State::Resting { .. } => return self.begin(),
+            State::Resting { due } => {
+                self.slot = Some(due);
+                return self.begin();
+            }
             State::Working { began, .. } | State::Overdue { began, .. } => began,
         };
         let failure = match &self.connected {
@@ -337,16 +345,18 @@ impl Controller {
         let interval = self.spec.interval.max(cost * INTERVAL_PER_COST);
         let stretched_to = (interval > self.spec.interval).then_some(interval);
         self.log_stretching(cost, stretched_to);
-        let due = began + interval;
+        // From the moment it was due: what a thread is late must not add up. Unless it was very late.
+        let slot = self.slot.take().filter(|slot| began.saturating_duration_since(*slot) < interval / 2);
+        let due = slot.unwrap_or(began) + interval;
         let next_in = due.saturating_duration_since(Instant::now());
         self.update(Update::Report { report, next_in, stretched_to })?;
         Ok(State::Resting { due })
     }
 
-    /// What a poll costs now: the least of the last three, for one that had to wait its turn says nothing of the work.
+    /// What a poll costs now: the least of the last ones, for one that had to wait its turn says nothing of the work.
     fn cost(&mut self, last: Duration) -> Duration {
         self.costs.rotate_left(1);
-        self.costs[2] = last;
+        self.costs[COSTS - 1] = last;
         self.costs.into_iter().min().unwrap_or(last)
     }
 

@@ -39,7 +39,7 @@ need_rust() {
         PATH="$HOME/.cargo/bin:$PATH"
     fi
     command -v cargo >/dev/null || die "The Rust toolchain (cargo) is missing." \
-        "Install Rust 1.88 or later as https://rust-lang.org/tools/install says; many distributions' own is older."
+        "Install Rust 1.91 or later as https://rust-lang.org/tools/install says; many distributions' own is older."
 }
 
 need_rust_tools() {

@@ -86,19 +86,9 @@ impl Sight<'_> {
         rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
     }
 
-    fn names_session_function(&self) -> bool {
-        let Some(backend) = self.backend else { return false };
-        let Some(query) = &backend.query else { return true };
-        if !backend.calls_advisory {
-            return false;
-        }
-        let query = query.to_ascii_lowercase();
-        let names = |word: &str| query.contains(word);
-        names("pg_advisory_lock")
-            || names("pg_try_advisory_lock")
-            || names("pg_advisory_unlock")
-            // Named beyond the text that we were given.
-            || !names("advisory_xact_lock")
+    /// Whether the session's statement calls a session-level advisory lock function. One that we may not see might.
+    fn calls_session_function(&self) -> bool {
+        self.backend.is_some_and(|backend| backend.query.is_none() || backend.calls_session_advisory)
     }
 }
 
@@ -197,7 +187,7 @@ impl HoldMemory {
     }
 
     fn see_quiet(&mut self, sight: &Sight<'_>, proof: bool) {
-        if sight.names_session_function() {
+        if sight.calls_session_function() {
             self.quiet_since = None;
             self.quiet_polls = 0;
             self.quiet_session_scope = false;

@@ -168,8 +168,8 @@ pub struct Observed {
     pub count_mismatches: Vec<CountMismatch>,
     /// The places of backends in the snapshot, by pid.
     pub(crate) backends: BTreeMap<Pid, usize>,
-    /// The places of client backends' pools, by pid.
-    pub(crate) pool_of: BTreeMap<Pid, usize>,
+    /// The application groups of backends, by pid.
+    pub(crate) groups: BTreeMap<Pid, Arc<str>>,
     /// The places of holds, by holder.
     pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
     /// Waiters by the holder where their chain ends (advisory waits only).
@@ -184,12 +184,9 @@ impl Observed {
         self.backends.get(&pid).map(|&place| &self.snapshot.backends[place])
     }
 
-    /// The application group of a backend: that of its pool, or its `application_name` where it is in none.
+    /// The application group of a backend.
     pub fn group(&self, backend: &Backend) -> &str {
-        match self.pool_of.get(&backend.pid) {
-            Some(&place) => &self.pools[place].0.application,
-            None => self.backend(backend.pid).map_or("", |backend| &backend.application),
-        }
+        self.groups.get(&backend.pid).map_or("", |group| group)
     }
 
     /// A prepared transaction of the snapshot.

@@ -3,6 +3,7 @@
 //! Knows backends and who of them holds or waits; knows no threshold.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use regex::Regex;
 
@@ -54,23 +55,35 @@ impl Grouping {
 /// One pool and its sessions.
 pub(super) type Pool = (PoolReport, Vec<Pid>);
 
+/// The application groups of these backends, by pid.
+pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> BTreeMap<Pid, Arc<str>> {
+    let mut known: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+    backends
+        .iter()
+        .map(|backend| {
+            let group =
+                known.entry(&backend.application).or_insert_with(|| Arc::from(grouping.group(&backend.application)));
+            (backend.pid, Arc::clone(group))
+        })
+        .collect()
+}
+
 /// The pools of these backends, those with locks first, then by size, then by name.
 pub(super) fn pools(
     backends: &[Backend],
-    grouping: &Grouping,
+    groups: &BTreeMap<Pid, Arc<str>>,
     holding: &BTreeSet<Pid>,
     waiting: &BTreeSet<Pid>,
 ) -> Vec<Pool> {
-    let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut pools: BTreeMap<_, Pool> = BTreeMap::new();
     for backend in backends.iter().filter(|backend| backend.is_client()) {
-        let group = groups.entry(&backend.application).or_insert_with(|| grouping.group(&backend.application));
-        let key = (&backend.database, &backend.user, group.clone(), &backend.client_addr);
+        let Some(group) = groups.get(&backend.pid) else { continue };
+        let key = (&backend.database, &backend.user, group, &backend.client_addr);
         let (report, pids) = pools.entry(key).or_insert_with(|| {
             let report = PoolReport {
                 database: backend.database.clone(),
                 user: backend.user.clone(),
-                application: group.clone(),
+                application: group.as_ref().to_owned(),
                 client_addr: backend.client_addr.clone(),
                 ..PoolReport::default()
             };

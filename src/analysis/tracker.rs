@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::hold_memory::{HoldMemory, Moment, Sight};
 use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
-use super::pools::{Grouping, pools};
+use super::pools::{Grouping, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{HolderEntry, KeyBook, LookUp};
@@ -293,10 +293,11 @@ impl HolderNames {
         let application = backend.map_or("", |backend| backend.application.as_str());
         let known = LookUp { database, target: names.target, application, user, query };
         hold.names = names.book.names(hold.key.numbers, known);
-        if !names.book.holders().is_empty()
-            && let Some(backend) = backend
-        {
-            let entries = self.entries.entry(hold.holder).or_insert_with(|| holder_entries(backend, names.book));
+        if !names.book.holders().is_empty() {
+            let entries = self
+                .entries
+                .entry(hold.holder)
+                .or_insert_with(|| holder_entries(snapshot, hold.holder, backend, names.book));
             hold.holder_entries.clone_from(entries);
         }
         hold.expected =
@@ -304,16 +305,29 @@ impl HolderNames {
     }
 }
 
-fn holder_entries(backend: &Backend, book: &KeyBook) -> Vec<Arc<HolderEntry>> {
-    let matches = |entry: &&Arc<HolderEntry>| {
-        entry.matches(
-            &backend.application,
+/// The `[[holder]]` entries that cover a holder. A prepared transaction has an owner and a database, and neither
+/// application nor client.
+fn holder_entries(
+    snapshot: &Snapshot,
+    holder: HolderRef,
+    backend: Option<&Backend>,
+    book: &KeyBook,
+) -> Vec<Arc<HolderEntry>> {
+    let prepared = match holder {
+        HolderRef::Prepared(id) => snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id),
+        HolderRef::Session(_) => None,
+    };
+    let covers = |entry: &&Arc<HolderEntry>| match (backend, prepared) {
+        (Some(backend), _) => entry.matches(
+            Some(&backend.application),
             backend.user.as_deref(),
             backend.database.as_deref(),
             backend.client_addr.as_deref(),
-        )
+        ),
+        (None, Some(prepared)) => entry.matches(None, Some(&prepared.owner), Some(&prepared.database), None),
+        (None, None) => false,
     };
-    book.holders().iter().filter(matches).map(Arc::clone).collect()
+    book.holders().iter().filter(covers).map(Arc::clone).collect()
 }
 
 fn assemble(
@@ -344,9 +358,8 @@ fn assemble(
     };
     let holding: BTreeSet<Pid> = by_holder.keys().filter_map(session).collect();
     let queued: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
-    let pools = pools(&snapshot.backends, names.grouping, &holding, &queued);
-    let pool_of =
-        pools.iter().enumerate().flat_map(|(place, (_, pids))| pids.iter().map(move |&pid| (pid, place))).collect();
+    let groups = groups(&snapshot.backends, names.grouping);
+    let pools = pools(&snapshot.backends, &groups, &holding, &queued);
     Observed {
         target: names.target.to_owned(),
         snapshot,
@@ -358,7 +371,7 @@ fn assemble(
         pools,
         count_mismatches: Vec::new(),
         backends,
-        pool_of,
+        groups,
         by_holder,
         by_root,
         by_cycle,

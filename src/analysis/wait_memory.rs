@@ -22,6 +22,8 @@ struct SeenWait {
     waitstart: Option<Time>,
     /// The first poll that saw this statement waiting.
     first_seen: Moment,
+    /// The first poll that saw it in this queue.
+    queued_seen: Moment,
     at_first_poll: bool,
     /// The same wait at the poll before this one.
     continued: bool,
@@ -59,6 +61,7 @@ impl WaitMemory {
                         before.query_start.is_some() && same_statement(before)
                     }
             });
+            let queued_seen = before.as_ref().filter(|_| continued).map_or(now, |before| before.queued_seen);
             let earlier = before.filter(same_statement);
             let seen = SeenWait {
                 object: wait.object.clone(),
@@ -66,6 +69,7 @@ impl WaitMemory {
                 backend_start: backend.backend_start,
                 query_start: backend.query_start,
                 waitstart: wait.waitstart,
+                queued_seen,
                 first_seen: earlier.as_ref().map_or(now, |earlier| earlier.first_seen),
                 at_first_poll: earlier.map_or(first_poll, |earlier| earlier.at_first_poll),
                 continued,
@@ -85,7 +89,7 @@ impl WaitMemory {
     /// A moment on the server's clock at which this session surely was in the queue already.
     pub(super) fn queued_by(&self, pid: Pid) -> Option<Time> {
         let wait = self.waits.get(&pid)?;
-        wait.waitstart.or_else(|| wait.continued.then_some(wait.first_seen.server))
+        wait.waitstart.or_else(|| wait.continued.then_some(wait.queued_seen.server))
     }
 }
 

@@ -5,7 +5,7 @@
 //! another they need only the nearest waiter ahead in each conflicting mode, for whoever is further ahead in the same
 //! mode waits for the same holders.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::components::components;
@@ -83,7 +83,15 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&
             queues.entry(&row.object).or_default().waiters.push((lead(pid), row));
         }
     }
-    for row in snapshot.locks.iter().filter(|row| row.granted) {
+    // Before 13 a parallel worker does not say whose it is. Its leader holds the same locks on relations.
+    let orphans: HashSet<Pid> = snapshot
+        .backends
+        .iter()
+        .filter(|backend| backend.backend_type == "parallel worker" && backend.leader_pid.is_none())
+        .map(|backend| backend.pid)
+        .collect();
+    let is_orphan = |row: &&LockRow| matches!(row.owner, LockOwner::Backend(pid) if orphans.contains(&pid));
+    for row in snapshot.locks.iter().filter(|row| row.granted && !is_orphan(row)) {
         if let Some(queue) = queues.get_mut(&row.object) {
             let holder = match row.owner {
                 LockOwner::Backend(pid) => HolderRef::Session(lead(pid)),

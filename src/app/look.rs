@@ -40,7 +40,7 @@ pub(super) fn look(mut targets: Vec<Target>, observe: Duration) -> Result<Vec<Ta
     let mut seen: Vec<Seen> = targets.iter().map(Seen::new).collect();
     let longest = targets.iter().map(|target| target.timeout).max().unwrap_or_default();
     let deadline = began + observe + longest + LATENESS;
-    let watch = Watch::begin(targets, |target| observe < target.thresholds.idle, false)?;
+    let watch = Watch::begin(targets, |target| observe <= target.thresholds.idle, false)?;
     while !seen.iter().all(|target| target.done) {
         match watch.next(deadline) {
             Some(Event::Update(place, update)) => {

@@ -172,10 +172,16 @@ pub struct HolderEntry {
 
 impl HolderEntry {
     /// Whether the entry covers this holder: everything that it names must match.
-    pub fn matches(&self, application: &str, user: Option<&str>, database: Option<&str>, client: Option<&str>) -> bool {
+    pub fn matches(
+        &self,
+        application: Option<&str>,
+        user: Option<&str>,
+        database: Option<&str>,
+        client: Option<&str>,
+    ) -> bool {
         let known =
             |globs: &Globs, text: Option<&str>| globs.is_empty() || text.is_some_and(|text| globs.matches(text));
-        known(&self.applications, Some(application))
+        known(&self.applications, application)
             && known(&self.users, user)
             && known(&self.databases, database)
             && (self.clients.is_empty()

@@ -86,11 +86,13 @@ pub struct Backend {
     pub state: Option<BackendState>,
     /// Whether the present transaction has a transaction id, so has written (`backend_xid`).
     pub has_written: bool,
-    /// The current or last statement, cut to at most 1,024 bytes. Only of backends that hold or wait for a lock
-    /// of the snapshot; of others nothing.
+    /// The current or last statement, cut to at most 1,024 bytes. Only of backends that hold or wait for a lock of the
+    /// snapshot, or whose statement may call an advisory lock function; of others nothing.
     pub query: Option<String>,
-    /// Whether that statement names an advisory lock function, of any backend whose query we may see.
+    /// Whether that statement calls an advisory lock function, of any backend whose query we may see.
     pub calls_advisory: bool,
+    /// Whether it calls one for session locks: a lock, a try or an unlock.
+    pub calls_session_advisory: bool,
 }
 
 impl Backend {

@@ -88,6 +88,7 @@ impl World {
             has_written: false,
             query: Some("SELECT 1".to_owned()),
             calls_advisory: false,
+            calls_session_advisory: false,
         });
         self
     }
@@ -103,6 +104,7 @@ impl World {
         let backend = self.backend(pid);
         backend.query = Some(query.to_owned());
         backend.calls_advisory = query.contains("advisory");
+        backend.calls_session_advisory = query.contains("advisory_lock");
         backend.state = Some(BackendState::Active);
         backend.query_start = Some(now);
         backend.state_change = Some(now);

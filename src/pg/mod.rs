@@ -5,6 +5,7 @@
 //! or `Debug` output of this module contains one, nor a connection string.
 
 mod alive;
+mod calls;
 mod connect;
 pub mod conninfo;
 mod failure;

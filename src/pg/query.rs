@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes of a statement that are sent: `pg_stat_activity` keeps at most `track_activity_query_size`, 1,024 by default.
 pub(crate) const QUERY_BYTES: usize = 1024;
+/// Bytes that are sent of a statement that seems to call an advisory lock function: we look more closely.
+const SEARCHED_BYTES: usize = 8192;
 /// The most bytes that a name has: NAMEDATALEN - 1.
 pub(crate) const NAME_BYTES: usize = 63;
 /// The most bytes that a gid has: GIDSIZE - 1.
@@ -114,8 +116,9 @@ fn locks(version_num: u32) -> String {
 
 /// All sessions but our own. With `names` the role's name comes too, which needs a shared catalog.
 ///
-/// Whether a statement names an advisory function is asked of its bytes, for it may be in any encoding, in the three
-/// ways in which people write such names: twice as cheap as folding the letters.
+/// Whether a statement may call an advisory lock function is asked of its bytes, for it may be in any encoding, in the
+/// three ways in which people write such names: twice as cheap as folding the letters. Where it may, more of its text is
+/// sent, for us to see.
 fn sessions(version_num: u32, names: bool) -> String {
     let leader = if version_num >= 130_000 { "leader_pid" } else { "NULL" };
     let (roles, role, join) = if names {
@@ -136,7 +139,8 @@ fn sessions(version_num: u32, names: bool) -> String {
          encode(timestamptz_send(backend_start), 'hex'), encode(timestamptz_send(xact_start), 'hex'), \
          encode(timestamptz_send(query_start), 'hex'), encode(timestamptz_send(state_change), 'hex'), \
          state, backend_xid IS NOT NULL, {calls}, \
-         CASE WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) \
+         CASE WHEN {calls} THEN encode(substring(textsend(query) for {SEARCHED_BYTES}), 'escape') \
+         WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) \
          THEN encode(substring(textsend(query) for {QUERY_BYTES}), 'escape') END \
          FROM pg_stat_get_activity(NULL){join} WHERE pid <> pg_backend_pid()"
     )

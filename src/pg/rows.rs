@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::DateTime;
 use postgres::{SimpleQueryMessage, SimpleQueryRow};
 
+use super::calls::Calls;
 use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES};
 use super::text::from_escaped;
 use crate::model::{
@@ -242,6 +243,12 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
         Some(name) => Some(name),
         None => role.and_then(|oid| names.roles.get(&oid).cloned()),
     };
+    let mut query = cells.text(16)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES));
+    let suspected = visible && cells.flag(15)?;
+    let advisory = query.as_deref().filter(|_| suspected).map(Calls::of).unwrap_or_default();
+    if let Some(query) = &mut query {
+        query.truncate(query.floor_char_boundary(QUERY_BYTES));
+    }
     let backend = Backend {
         pid: cells.number(0)?,
         leader_pid: cells.parsed(1)?,
@@ -258,8 +265,9 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
         state_change: cells.time(12)?,
         state: cells.text(13)?.and_then(BackendState::from_name),
         has_written: cells.flag(14)?,
-        calls_advisory: visible && cells.flag(15)?,
-        query: cells.text(16)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES)),
+        calls_advisory: advisory.any,
+        calls_session_advisory: advisory.session,
+        query,
     };
     Ok((backend, role))
 }

@@ -32,7 +32,7 @@ impl Rule for BlockedWaiters {
             }
         }
         // Shared readers have the same waiters: one finding with all of them.
-        let mut groups: BTreeMap<Vec<Pid>, Vec<HolderRef>> = BTreeMap::new();
+        let mut groups: BTreeMap<Vec<Pid>, Vec<HolderRef>> = unfound_cycles(context, before);
         for root in roots {
             let waiters: Vec<Pid> =
                 context.observed.waiters_of(root).iter().copied().filter(|pid| !circling.contains(pid)).collect();
@@ -76,6 +76,22 @@ impl BlockedWaiters {
         }
         draft
     }
+}
+
+/// Cycles that are no lock-cycle, for they have no advisory edge or are too young: a chain that ends there has all of
+/// their sessions as its root. By waiters.
+fn unfound_cycles(context: &Context<'_>, before: &[Draft]) -> BTreeMap<Vec<Pid>, Vec<HolderRef>> {
+    let found = |pids: &Vec<Pid>| {
+        before.iter().any(|draft| draft.rule == "lock-cycle" && draft.subject == Subject::Cycle(pids.clone()))
+    };
+    let mut groups: BTreeMap<Vec<Pid>, Vec<HolderRef>> = BTreeMap::new();
+    for (place, pids) in context.observed.cycles.iter().enumerate().filter(|(_, pids)| !found(pids)) {
+        let waiters = context.observed.waiters_of_cycle(place).to_vec();
+        if waiters.iter().any(|&pid| context.has_waited(pid)) {
+            groups.entry(waiters).or_default().extend(pids.iter().map(|&pid| HolderRef::Session(pid)));
+        }
+    }
+    groups
 }
 
 fn names_root(draft: &Draft, root: HolderRef) -> bool {

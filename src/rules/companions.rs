@@ -16,8 +16,7 @@ pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
             && other.is_client()
             && other.database == own.database
             && other.user == own.user
-            && context.observed.group(other) == group
-            && (!group.is_empty() || other.client_addr == own.client_addr)
+            && akin(own, group, other, context.observed.group(other))
     };
     context
         .observed
@@ -28,6 +27,11 @@ pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
         .filter(|other| works(context, other) && !waits_for(context, other.pid, holder))
         .map(|other| other.pid)
         .collect()
+}
+
+/// The same application group; where one of the groups is empty, the same client address instead.
+fn akin(own: &Backend, group: &str, other: &Backend, other_group: &str) -> bool {
+    if group.is_empty() || other_group.is_empty() { own.client_addr == other.client_addr } else { group == other_group }
 }
 
 fn works(context: &Context<'_>, backend: &Backend) -> bool {

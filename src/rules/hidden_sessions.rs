@@ -34,7 +34,16 @@ impl Rule for HiddenSessions {
         }
         let holds: Vec<&Hold> = hidden.iter().flat_map(|&holder| context.judged_holds(holder)).collect();
         let server = &context.observed.snapshot.server;
-        let action = if server.sees_all_sessions { Action::Investigate } else { Action::Grant };
+        // A session without activity tracking shows when it connected; one that we may not see does not.
+        let forbidden = hidden
+            .iter()
+            .filter_map(|holder| match holder {
+                HolderRef::Session(pid) => context.backend(*pid),
+                HolderRef::Prepared(_) => None,
+            })
+            .filter(|backend| backend.backend_start.is_none())
+            .count();
+        let action = if forbidden == 0 { Action::Investigate } else { Action::Grant };
         let mut draft = Draft::new(self.name(), Subject::Target, Severity::Unknown, action).with_holds(&holds);
         draft.held = None;
         for &holder in &hidden {
@@ -42,15 +51,17 @@ impl Rule for HiddenSessions {
         }
         let judged = context.observed.holders().filter(|&holder| !context.judged_holds(holder).is_empty()).count();
         draft.summary = format!("{} of {} cannot be judged.", hidden.len(), words::count(judged, "holder", "holders"));
-        draft.detail.push(if server.sees_all_sessions {
-            "track_activities is off in these sessions: they report no state.".to_owned()
-        } else {
-            format!(
+        if forbidden > 0 {
+            draft.detail.push(format!(
                 "Role {} may not see other roles' sessions. Run as a superuser:  GRANT pg_monitor TO {};",
                 server.role,
                 quote::identifier(&server.role)
-            )
-        });
+            ));
+        }
+        if forbidden < hidden.len() {
+            let untracked = words::count(hidden.len() - forbidden, "session", "sessions");
+            draft.detail.push(format!("track_activities is off in {untracked}: no state is reported there."));
+        }
         vec![draft]
     }
 }

@@ -21,13 +21,11 @@ impl Rule for SharedKey {
     fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
         let mut shared: BTreeMap<AdvisoryKey, (Vec<&Hold>, Vec<Pid>)> = BTreeMap::new();
         for hold in context.observed.holds.iter().filter(|hold| context.is_judged(hold)) {
-            let HolderRef::Session(pid) = hold.holder else { continue };
-            let Some(holder) = context.backend(pid) else { continue };
             let strangers: Vec<Pid> = hold
                 .waiters
                 .iter()
                 .copied()
-                .filter(|&waiter| context.backend(waiter).is_some_and(|waiter| differ(context, hold, holder, waiter)))
+                .filter(|&waiter| context.backend(waiter).is_some_and(|waiter| differ(context, hold, waiter)))
                 .collect();
             if !strangers.is_empty() {
                 let (holds, waiters) = shared.entry(hold.key).or_default();
@@ -64,7 +62,17 @@ impl Rule for SharedKey {
     }
 }
 
-fn differ(context: &Context<'_>, hold: &Hold, holder: &Backend, waiter: &Backend) -> bool {
+fn differ(context: &Context<'_>, hold: &Hold, waiter: &Backend) -> bool {
+    let holder = match hold.holder {
+        HolderRef::Session(pid) => match context.backend(pid) {
+            Some(holder) => holder,
+            None => return false,
+        },
+        // It has an owner and no application.
+        HolderRef::Prepared(id) => {
+            return context.observed.prepared(id).is_some_and(|holder| waiter.user.as_ref() != Some(&holder.owner));
+        }
+    };
     let same = holder.user == waiter.user && context.observed.group(holder) == context.observed.group(waiter);
     let allowed = hold.names.iter().filter_map(|name| name.entry.as_ref()).any(|entry| {
         !entry.applications.is_empty()

@@ -146,11 +146,11 @@ until = "2026-12-31"
     let dictionary = dictionary(text);
     let holder = &dictionary.holders[0].value;
     assert!(holder.expected && holder.max_hold == Some(Duration::from_secs(7200)));
-    assert!(holder.matches("good_job 3", Some("app"), Some("app2"), Some("10.1.2.3")));
-    assert!(holder.matches("good_job 3", Some("app"), Some("app2"), Some("::1")));
-    assert!(!holder.matches("good_job 3", Some("app"), Some("app2"), Some("11.1.2.3")));
-    assert!(!holder.matches("good_job 3", None, Some("app2"), Some("10.1.2.3")));
-    assert!(!holder.matches("good_job 3", Some("app"), Some("app2"), None));
+    assert!(holder.matches(Some("good_job 3"), Some("app"), Some("app2"), Some("10.1.2.3")));
+    assert!(holder.matches(Some("good_job 3"), Some("app"), Some("app2"), Some("::1")));
+    assert!(!holder.matches(Some("good_job 3"), Some("app"), Some("app2"), Some("11.1.2.3")));
+    assert!(!holder.matches(Some("good_job 3"), None, Some("app2"), Some("10.1.2.3")));
+    assert!(!holder.matches(Some("good_job 3"), Some("app"), Some("app2"), None));
     let silence = &dictionary.silences[0].value;
     assert_eq!(silence.keys, [from_bigint(6), from_bigint(7), from_pair(1, 42)]);
     assert_eq!(silence.reason, "OPS-4711");
