@@ -7,22 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::moment::{BackendMemory, Moment};
 use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
 use super::report::{FirstSeen, HeldFor};
-use super::tracker::BackendMemory;
 use super::wait_memory::WaitMemory;
 use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
-
-/// One poll's moment, on both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
-    /// Our own monotonic clock when the poll began.
-    pub began: Duration,
-    /// And when it had ended: somewhere between the two the locks were read.
-    pub ended: Duration,
-    /// The server's clock.
-    pub server: Time,
-}
 
 /// What one poll shows of one hold.
 pub(super) struct Sight<'a> {

@@ -5,6 +5,7 @@
 
 mod components;
 mod hold_memory;
+mod moment;
 pub mod observed;
 mod pools;
 pub mod report;

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold_memory::{HoldMemory, Moment, Sight};
+use super::hold_memory::{HoldMemory, Sight};
+use super::moment::{BackendMemory, Moment};
 use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
 use super::pools::{Grouping, groups, pools};
 use super::wait_memory::WaitMemory;
@@ -35,45 +36,6 @@ enum HolderId {
 }
 
 type HoldId = (AdvisoryKey, LockMode, HolderId);
-
-/// What one backend was seen doing at the last poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BackendMemory {
-    pub start: Option<Time>,
-    pub query_start: Option<Time>,
-    pub xact_start: Option<Time>,
-    pub state_change: Option<Time>,
-    pub idle: Option<bool>,
-    /// The statement had begun before the locks were read: what was held then belongs to it or to an earlier one.
-    pub settled: bool,
-}
-
-impl BackendMemory {
-    pub(super) fn of(backend: &Backend, before_locks: Time) -> Self {
-        Self {
-            settled: backend.query_start.is_some_and(|start| start < before_locks),
-            start: backend.backend_start,
-            query_start: backend.query_start,
-            xact_start: backend.xact_start,
-            state_change: backend.state_change,
-            idle: backend.state.map(crate::model::BackendState::is_idle),
-        }
-    }
-
-    /// Whether the backend surely began no statement between the two polls.
-    pub(super) fn began_no_statement(&self, now: &Self) -> bool {
-        self.start == now.start
-            && self.settled
-            && self.query_start == now.query_start
-            && match (self.idle, now.idle) {
-                // One statement may commit inside and take its locks anew (a procedure): same query_start.
-                (Some(false), Some(false)) => self.xact_start == now.xact_start,
-                (Some(true), Some(true)) => self.state_change == now.state_change,
-                (Some(_), Some(_)) => true,
-                _ => false,
-            }
-    }
-}
 
 /// The memory of one target.
 #[derive(Debug, Default)]

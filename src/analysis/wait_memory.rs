@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::hold_memory::Moment;
+use super::moment::Moment;
 use super::report::Waited;
 use super::waits::Waits;
 use crate::model::{LockMode, LockObject, Pid, Snapshot, Time, age};

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::cli::keys::{KeysArgs, KeysCommand, KeysFormat};
-use crate::keys::presets::{self, Argument, Arguments, Fallback, Preset, PresetKeys};
+use crate::keys::presets::{self, Argument, Arguments, Preset, PresetKeys};
 use crate::keys::{KeyBook, key, lint::File, lint::Settings};
 
 /// What the commands work on.
@@ -45,34 +45,6 @@ pub fn run(args: &KeysArgs, given: &Given<'_>, out: &mut dyn Write, err: &mut dy
         KeysCommand::Lint => lint::run(args, given, out),
         KeysCommand::List => list::run(args, given.book, out),
     }
-}
-
-/// What `keys hash --help` says of presets.
-pub fn presets_help() -> String {
-    let mut help =
-        String::from("Presets, for `preset = \"...\"` in a dictionary and as NAME here, with their parameters:\n");
-    for preset in presets::all() {
-        let parameters: Vec<String> = preset
-            .parameters
-            .iter()
-            .map(|parameter| {
-                let value = match parameter.fallback {
-                    Fallback::Required => "required".to_owned(),
-                    Fallback::RequiredOid => "a number, required".to_owned(),
-                    Fallback::AnyInteger => "a number, else every one".to_owned(),
-                    Fallback::Name => "else the entry's name".to_owned(),
-                    Fallback::Database => "else each lock's own".to_owned(),
-                    Fallback::Text(text) => format!("else \"{text}\""),
-                    Fallback::Integer(number) => format!("else {number}"),
-                };
-                format!("{} ({value})", parameter.name)
-            })
-            .collect();
-        let line = format!("  {:<32}  {}", preset.name, parameters.join(", "));
-        help.push_str(line.trim_end());
-        help.push('\n');
-    }
-    help
 }
 
 /// The keys of a preset as texts, with what was typed as its parameters and `name` for the one that a name stands for.

@@ -48,7 +48,7 @@ pub enum KeysCommand {
         keys: Vec<String>,
     },
     /// The keys that a name gives under every hash, and those of a preset
-    #[command(after_long_help = crate::app::keys::presets_help())]
+    #[command(after_long_help = crate::keys::presets::help())]
     Hash {
         /// A name to be hashed, or the name of a preset
         #[arg(required = true, value_name = "NAME")]

@@ -283,7 +283,7 @@ GoodJob workers  good_job*     -      -          10.0.0.0/8  expected
 
 #[test]
 fn the_help_of_hash_names_every_preset() {
-    let help = presets_help();
+    let help = presets::help();
     assert!(presets::all().all(|preset| help.contains(preset.name)));
     assert!(
         help.contains("database (else each lock's own), schema (else \"public\"), table (else \"schema_migrations\")")

@@ -283,3 +283,31 @@ impl DatabaseFormula {
         self.preset.name
     }
 }
+
+/// What `keys hash --help` says of presets.
+pub fn help() -> String {
+    let mut help =
+        String::from("Presets, for `preset = \"...\"` in a dictionary and as NAME here, with their parameters:\n");
+    for preset in all() {
+        let parameters: Vec<String> = preset
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let value = match parameter.fallback {
+                    Fallback::Required => "required".to_owned(),
+                    Fallback::RequiredOid => "a number, required".to_owned(),
+                    Fallback::AnyInteger => "a number, else every one".to_owned(),
+                    Fallback::Name => "else the entry's name".to_owned(),
+                    Fallback::Database => "else each lock's own".to_owned(),
+                    Fallback::Text(text) => format!("else \"{text}\""),
+                    Fallback::Integer(number) => format!("else {number}"),
+                };
+                format!("{} ({value})", parameter.name)
+            })
+            .collect();
+        let line = format!("  {:<32}  {}", preset.name, parameters.join(", "));
+        help.push_str(line.trim_end());
+        help.push('\n');
+    }
+    help
+}

@@ -4,7 +4,7 @@
 
 use super::facts::{Facts, labelled};
 use super::statement::{Holding, Queued, Rest};
-use super::{steps, words};
+use super::words;
 use crate::analysis::HolderRef;
 use crate::keys::key;
 use crate::model::{Backend, Pid};
@@ -77,7 +77,7 @@ fn hidden_roots(facts: &Facts<'_>) -> Option<String> {
 /// Before waiters are cancelled.
 pub fn of_cancelling(facts: &Facts<'_>, queued: &[Queued]) -> Vec<String> {
     let backends: Vec<&Backend> = queued.iter().filter_map(|one| facts.context.observed.backend(one.pid)).collect();
-    let mut applications: Vec<String> = backends.iter().map(|backend| steps::application(backend)).collect();
+    let mut applications: Vec<String> = backends.iter().map(|backend| words::application(backend)).collect();
     applications.sort();
     applications.dedup();
     let mut caveats = Vec::new();
@@ -162,7 +162,7 @@ fn what_the_client_sees(backend: &Backend) -> String {
         format!(
             "{} loses this connection: the next request on it fails once, unless its pool tests connections before it \
              lends them.",
-            capital(&steps::application(backend))
+            capital(&words::application(backend))
         )
     } else {
         format!(

@@ -4,7 +4,7 @@
 
 use super::facts::Facts;
 use super::statement::Source;
-use super::{steps, words};
+use super::words;
 use crate::keys::key;
 use crate::model::{Backend, BackendState, LockObject, Pid};
 use crate::rules::Subject;
@@ -70,7 +70,7 @@ fn companions_at_work(facts: &Facts<'_>) -> Vec<String> {
     }
     vec![
         look_at(facts,
-            &format!("Find out whether {what} is running on another connection of {}", steps::application(backend)),
+            &format!("Find out whether {what} is running on another connection of {}", words::application(backend)),
             &companions,
         ),
         "If it is, let it finish: the lock on the idle session is what keeps a second one out.".to_owned(),
@@ -129,7 +129,7 @@ fn unexpected(facts: &Facts<'_>) -> Vec<String> {
         Subject::HolderEntry(_, name) => words::name(name),
         _ => "this key".to_owned(),
     };
-    let apps: Vec<String> = facts.backends().map(steps::application).collect();
+    let apps: Vec<String> = facts.backends().map(words::application).collect();
     let who = if apps.is_empty() { "its holder".to_owned() } else { words::list(&apps) };
     vec![
         format!("Find out why {who} takes the key of {name}: another purpose may compute the same number."),

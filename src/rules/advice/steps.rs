@@ -8,7 +8,7 @@ use super::look::look_at;
 use super::statement::{Holding, Queued, Rest};
 use super::{VERIFY, words};
 use crate::analysis::{HoldScope, HolderRef};
-use crate::model::{Backend, BackendState, Pid};
+use crate::model::{BackendState, Pid};
 use crate::quote;
 use crate::rules::words::duration;
 
@@ -63,7 +63,7 @@ pub fn before_ending(facts: &Facts<'_>, holdings: &[Holding]) -> Vec<String> {
     };
     let mut steps = Vec::new();
     let Some(backend) = facts.context.observed.backend(holding.pid) else { return steps };
-    let app = application(backend);
+    let app = words::application(backend);
     if facts.is_leader() {
         steps.push(format!(
             "Stop or fence {app} first: it leads by this lock and may go on leading without noticing that it has lost it."
@@ -203,13 +203,4 @@ pub fn hidden(facts: &Facts<'_>) -> Vec<String> {
     }
     steps.push(format!("{VERIFY}pglockwatch check"));
     steps
-}
-
-/// An application by name, or the session by pid where it gives none.
-pub fn application(backend: &Backend) -> String {
-    if backend.application.is_empty() {
-        format!("the client of pid {}", backend.pid)
-    } else {
-        words::name(&backend.application)
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure text. What a stranger chose stays one line and keeps its end visible; front ends make it safe for their medium.
 
-use crate::model::Pid;
+use crate::model::{Backend, Pid};
 use crate::quote;
 
 /// More than this many things of a list are counted instead of named.
@@ -43,6 +43,15 @@ pub fn name(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// An application by name, or the session by pid where it gives none.
+pub fn application(backend: &Backend) -> String {
+    if backend.application.is_empty() {
+        format!("the client of pid {}", backend.pid)
+    } else {
+        name(&backend.application)
+    }
 }
 
 /// A text of the dictionary, kept on one line.
