@@ -3,6 +3,8 @@
 //! It knows how an event is written. What is logged, and that no password is in it, is the business of whoever logs.
 
 use std::fmt::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -26,7 +28,7 @@ pub fn init(level: LogLevel, format: LogFormat) {
     };
     // Libraries below us may log what we would not: queries, addresses.
     let only_ours = Targets::new().with_target("pglockwatch", level);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(|| Stderr).with_ansi(false);
     let registry = tracing_subscriber::registry();
     // Only a second call can fail.
     let _ = match format {
@@ -35,6 +37,51 @@ pub fn init(level: LogLevel, format: LogFormat) {
             registry.with(layer.json().flatten_event(true).with_target(false).with_filter(only_ours)).try_init()
         }
     };
+}
+
+/// More bytes are not kept while the log is held back.
+const MOST_HELD: usize = 64 * 1024;
+
+/// What is held back; nothing while the log goes out as it comes.
+static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+/// Keeps the log back until it is dropped, for as long as something else has the terminal that stderr is.
+#[derive(Debug)]
+pub struct Hold(());
+
+impl Hold {
+    /// Keeps the log back from now on. A log that goes into a file or a pipe needs no keeping.
+    pub fn back() -> Self {
+        if io::stderr().is_terminal() {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+        }
+        Self(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // If stderr is closed there is nobody to tell.
+        let _ = io::stderr().lock().write_all(&held.unwrap_or_default());
+    }
+}
+
+/// Standard error, or what is kept back for it.
+struct Stderr;
+
+impl io::Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(held) if held.len() + bytes.len() > MOST_HELD => Ok(bytes.len()),
+            Some(held) => held.write(bytes),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// `ts=... level=warn msg="..." target=orders`

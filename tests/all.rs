@@ -14,3 +14,4 @@ mod output;
 mod purity;
 mod runner;
 mod support;
+mod top;

@@ -24,7 +24,7 @@ pub(super) enum Event {
 /// The watched targets and what happens to them.
 pub(super) struct Watch {
     events: Receiver<Event>,
-    handles: Vec<Handle>,
+    pollers: Pollers,
 }
 
 impl Watch {
@@ -35,17 +35,8 @@ impl Watch {
         let wake = sender.clone();
         // Nobody listens any more when the command has ended already.
         signal::catch(with_suspend, move |wish| drop(wake.send(Event::Signal(wish))))?;
-        let updates = forward(sender)?;
-        let handles = targets
-            .into_iter()
-            .enumerate()
-            .map(|(place, target)| {
-                let short = short(&target);
-                watch::spawn(place, spec(target, short), updates.clone())
-                    .map_err(|error| Error::failure("cannot start a thread").caused_by(error))
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { events, handles })
+        let deliver = move |place, update| sender.send(Event::Update(place, update)).is_ok();
+        Ok(Self { events, pollers: Pollers::begin(targets, short, deliver)? })
     }
 
     /// The next event, or nothing if there was none until then.
@@ -56,6 +47,49 @@ impl Watch {
             // Senders live as long as the forwarding thread; without it nothing can happen any more.
             Err(RecvTimeoutError::Disconnected) => Some(Event::Signal(Wish::End)),
         }
+    }
+
+    /// Ends polling, as [`Pollers::end`] does.
+    pub fn end(self, healthy: impl Fn(usize) -> bool) {
+        self.pollers.end(healthy);
+    }
+}
+
+/// One poller per target, in the order of the targets.
+pub(super) struct Pollers {
+    handles: Vec<Handle>,
+}
+
+impl Pollers {
+    /// Begins to poll all targets. `short` is that of [`Watch::begin`]; `deliver` takes each update with the target's
+    /// place, and says whether anybody still listens.
+    pub fn begin(
+        targets: Vec<Target>,
+        short: impl Fn(&Target) -> bool,
+        deliver: impl Fn(usize, Update) -> bool + Send + 'static,
+    ) -> Result<Self> {
+        let updates = forward(deliver)?;
+        let handles = targets
+            .into_iter()
+            .enumerate()
+            .map(|(place, target)| {
+                let short = short(&target);
+                watch::spawn(place, spec(target, short), updates.clone())
+                    .map_err(|error| Error::failure("cannot start a thread").caused_by(error))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { handles })
+    }
+
+    /// Polls the target with this place now, or all of them.
+    pub fn refresh(&self, place: Option<usize>) {
+        let wanted = |at: usize| place.is_none_or(|place| place == at);
+        self.handles.iter().enumerate().filter(|(at, _)| wanted(*at)).for_each(|(_, handle)| handle.refresh_now());
+    }
+
+    /// Polls all targets at this interval from now on.
+    pub fn set_interval(&self, interval: Duration) {
+        self.handles.iter().for_each(|handle| handle.set_interval(interval));
     }
 
     /// Ends polling. Connections of the targets with these places are closed in good order, as far as that is done in
@@ -81,14 +115,14 @@ fn spec(target: Target, short: bool) -> TargetSpec {
     }
 }
 
-/// The poller's updates as events among others.
-fn forward(events: Sender<Event>) -> Result<Sender<(usize, Update)>> {
+/// Hands on what the pollers say.
+fn forward(deliver: impl Fn(usize, Update) -> bool + Send + 'static) -> Result<Sender<(usize, Update)>> {
     let (sender, updates) = mpsc::channel();
     thread::Builder::new()
         .name("updates".to_owned())
         .spawn(move || {
             for (place, update) in updates {
-                if events.send(Event::Update(place, update)).is_err() {
+                if !deliver(place, update) {
                     return;
                 }
             }

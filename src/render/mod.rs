@@ -7,7 +7,7 @@
 pub mod json;
 pub mod nagios;
 pub mod runbook;
-mod runbook_facts;
+pub(crate) mod runbook_facts;
 pub mod runbook_markdown;
 pub mod runbook_page;
 mod status;

@@ -20,7 +20,7 @@ const QUERY_COLUMNS: usize = 400;
 
 /// One section of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Section {
+pub(crate) struct Section {
     /// Its title.
     pub title: &'static str,
     /// What it says.
@@ -29,7 +29,7 @@ pub(super) struct Section {
 
 /// What a section says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// Sentences that belong together.
     Prose(Vec<String>),
     /// Things one below the other.
@@ -42,7 +42,7 @@ pub(super) enum Body {
 
 /// One step: words, and what to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// The words.
     pub text: String,
     /// Each a whole statement or command, on one line.
@@ -58,7 +58,7 @@ impl Step {
 }
 
 /// The sections of a finding, in the order in which a person needs them. Empty ones are left out.
-pub(super) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section> {
+pub(crate) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section> {
     let mut wrong = vec![finding.summary.clone()];
     wrong.extend(finding.detail.iter().filter(|line| !is_said_elsewhere(finding, line)).cloned());
     let (verify, steps): (Vec<&String>, Vec<&String>) =
@@ -96,7 +96,7 @@ fn is_empty(body: &Body) -> bool {
 }
 
 /// The finding's keys, each with its numbers and whom to ask.
-pub(super) fn keys(finding: &Finding) -> Vec<String> {
+pub(crate) fn keys(finding: &Finding) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for key in finding.key_reports.iter().take(SHOWN) {
         lines.push(key_line(key));
@@ -112,7 +112,7 @@ pub(super) fn keys(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn key_line(key: &KeyReport) -> String {
+pub(crate) fn key_line(key: &KeyReport) -> String {
     let mut text = key.text.clone();
     for name in &key.names {
         let may_be = if name.may_be { "maybe " } else { "" };
@@ -166,7 +166,7 @@ fn locks_of(report: &TargetReport, pid: Pid) -> impl Iterator<Item = &LockReport
     report.locks.iter().filter(move |lock| lock.holder.pid == Some(pid))
 }
 
-fn prepared(holder: &HolderReport) -> String {
+pub(crate) fn prepared(holder: &HolderReport) -> String {
     let mut text = format!("prepared transaction {}", holder.gid.as_deref().unwrap_or_default());
     if let Some(user) = &holder.user {
         let _ = write!(text, ", owner {user}");
@@ -207,7 +207,7 @@ fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&Lock
 }
 
 /// `pid 4711  api@10.0.0.7:51234  user app  connected 2h10m ago`
-fn session(report: &TargetReport, holder: &HolderReport) -> String {
+pub(crate) fn session(report: &TargetReport, holder: &HolderReport) -> String {
     let mut text = holder.pid.map(|pid| format!("pid {pid}")).unwrap_or_default();
     let place = place(holder);
     if !place.is_empty() {
@@ -251,7 +251,7 @@ fn short_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&Lo
     text
 }
 
-fn state(holder: &HolderReport) -> Option<String> {
+pub(crate) fn state(holder: &HolderReport) -> Option<String> {
     let state = holder.state?;
     let since = holder.state_for.map(|since| format!(" for {}", style::duration(since)));
     Some(format!("{state}{}", since.unwrap_or_default()))
@@ -308,7 +308,7 @@ fn waiter(report: &TargetReport, finding: &Finding, wait: &WaitReport) -> String
 }
 
 /// A statement of the application on one line, blanks joined, cut in the middle.
-fn statement(query: &str) -> String {
+pub(crate) fn statement(query: &str) -> String {
     let joined = query.split_whitespace().collect::<Vec<_>>().join(" ");
     let safe = style::safe(&joined).into_owned();
     style::cut(&safe, QUERY_COLUMNS).into_owned()

@@ -193,7 +193,7 @@ fn table(report: &TargetReport, rows: usize, screen: Screen) -> Vec<String> {
 }
 
 /// The worst finding that names this lock: by key and by holder.
-fn worst_finding<'a>(report: &'a TargetReport, lock: &LockReport) -> Option<&'a Finding> {
+pub(crate) fn worst_finding<'a>(report: &'a TargetReport, lock: &LockReport) -> Option<&'a Finding> {
     let names = |finding: &&Finding| {
         lock.rules.contains(&finding.rule)
             && (finding.keys.contains(&lock.key.text) || finding.keys.len() < finding.key_count)

@@ -35,8 +35,18 @@ impl Terminal {
         args: impl IntoIterator<Item = A>,
         environment: &[(&str, &str)],
     ) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_pglockwatch"), home, args, environment)
+    }
+
+    /// Starts any program.
+    pub fn start_program<A: AsRef<OsStr>>(
+        program: &str,
+        home: &Path,
+        args: impl IntoIterator<Item = A>,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let pair = native_pty_system().openpty(size(ROWS, COLUMNS)).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_pglockwatch"));
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.env_clear();
         command.cwd(home);

@@ -1,4 +1,4 @@
-//! `top`: the table of locks, drawn anew as polls come in. On a terminal in place, elsewhere one below the other.
+//! The plain table of locks: drawn in place where only standard output is a terminal, elsewhere one below the other.
 
 mod terminal;
 
@@ -19,7 +19,7 @@ use crate::watch::Update;
 use terminal::Terminal;
 
 /// How `top` watches.
-pub(super) fn habits(args: &TopArgs) -> Habits {
+pub(in crate::app) fn habits(args: &TopArgs) -> Habits {
     Habits { interval: Duration::from_secs(2), long_running: !args.once }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &TopArgs, settings: &Settings, targets: Vec<Target>) -> 
 }
 
 /// One table, after an observation of this length, and an exit code that says whether all servers answered.
-pub(super) fn once(screen: Screen, targets: Vec<Target>, observe: Duration) -> Result<Exit> {
+pub(in crate::app) fn once(screen: Screen, targets: Vec<Target>, observe: Duration) -> Result<Exit> {
     let intervals: Vec<Duration> = targets.iter().map(|target| target.interval).collect();
     let reports = look::look(targets, observe)?;
     let views: Vec<View<'_>> = reports
