@@ -10,6 +10,7 @@
 mod bad_days;
 mod cases;
 mod demo;
+mod documents;
 mod output;
 mod purity;
 mod runner;

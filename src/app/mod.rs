@@ -15,7 +15,6 @@ mod top;
 mod usage;
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use crate::analysis::report::TargetReport;
 use crate::cli::runbook::RunbookArgs;
@@ -87,7 +86,7 @@ fn runbook(args: &RunbookArgs, global: GlobalArgs, around: Surroundings<'_>) -> 
     }
     let selection = Selection { pid: args.pid, key: args.key.as_deref().map(parse_key).transpose()? };
     let (settings, targets) = open(global, around, check::HABITS)?;
-    let reports = look::look(targets, Duration::ZERO)?;
+    let reports = look::look(targets, args.observe.unwrap_or_default())?;
     output::print(runbook::render(&reports, &selection, args.format, settings.screen))?;
     Ok(complain_of_failures(&reports))
 }

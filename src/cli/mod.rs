@@ -44,7 +44,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  pglockwatch check                             look once, at the server that PGHOST, PGUSER, ... name
+  pglockwatch check                             look once, where PGHOST, PGUSER, ... point to
   pglockwatch check --observe 10s -d 'host=db1 user=mon dbname=postgres'
   pglockwatch top --dsn-file /etc/pglockwatch/orders.dsn
   pglockwatch runbook                           what to do now about each finding
@@ -76,7 +76,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   pglockwatch top -d 'host=db1 user=mon dbname=postgres'
-  pglockwatch top --interval 5s > locks.log     not a terminal: one table per poll, one below the other
+  pglockwatch top --interval 5s > locks.log     not a terminal: a table per poll
   pglockwatch top --once")]
 pub struct TopArgs {
     /// Print one table and end

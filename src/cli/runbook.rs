@@ -1,19 +1,24 @@
 //! `runbook`: what was typed.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 
 use crate::model::Pid;
+use crate::units::parse_duration;
 
 /// `runbook`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --rule or --all the servers are looked at once, and each finding says what to do about it now. The
 statements it prints are for a person to run: each ends or cancels only what was seen, and says what it did.
+A single look sees leaks on idle connections only: --observe longer than --idle-threshold sees those on busy ones.
 
 Examples:
   pglockwatch runbook -d 'host=db1 user=mon dbname=postgres'
   pglockwatch runbook --key 612001 --format markdown
   pglockwatch runbook --pid 4711
+  pglockwatch runbook --observe 75s             leaks on busy pooled connections too
   pglockwatch runbook --rule idle-holder        the rule's page; no server is needed
   pglockwatch runbook --all --format markdown > runbook.md")]
 pub struct RunbookArgs {
@@ -26,6 +31,9 @@ pub struct RunbookArgs {
     /// Print the pages of all rules
     #[arg(long, conflicts_with_all = ["pid", "key"])]
     pub all: bool,
+    /// Watch for this long before judging [default: a single look]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["rule", "all"])]
+    pub observe: Option<Duration>,
     /// Only what concerns this session, as holder or as waiter
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(Pid).range(1..))]
     pub pid: Option<Pid>,

@@ -124,8 +124,10 @@ impl Terminal {
 
     /// Changes the size.
     pub fn resize(&self, rows: NonZeroU16, columns: NonZeroU16) {
+        // As terminals do it: they have the new size themselves before the program hears of it.
+        let mut output = self.output.lock().unwrap();
+        output.parser.screen_mut().set_size(rows, columns);
         self.master.resize(size(rows, columns)).unwrap();
-        self.output.lock().unwrap().parser.screen_mut().set_size(rows, columns);
     }
 }
 

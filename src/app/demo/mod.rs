@@ -110,10 +110,13 @@ fn describe(notes: &mut impl Write, planted: &Planted) -> io::Result<()> {
         return writeln!(notes, "Looking at it for {} seconds ...", planted.observe.as_secs());
     }
     writeln!(notes, "While it runs, in another terminal:")?;
+    // As it was typed here: a binary that was only built is not in PATH.
+    let program = crate::settings::arguments().first().map(|program| program.to_string_lossy().into_owned());
+    let program = program.unwrap_or_else(|| "pglockwatch".to_owned());
     for command in ["runbook", "check"] {
         writeln!(
             notes,
-            "  pglockwatch {command} --dsn '{}' --keys {} --idle-threshold 3s --wait-threshold 2s",
+            "  {program} {command} --dsn '{}' --keys {} --idle-threshold 3s --wait-threshold 2s",
             planted.dsn,
             planted.dictionary.display()
         )?;
