@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod endings;
 pub mod error;
 pub mod exit;
 pub mod keys;

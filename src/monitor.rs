@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::analysis::report::TargetReport;
 use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker};
+use crate::endings::Endings;
 use crate::keys::KeyBook;
 use crate::model::{Snapshot, Time};
 use crate::report_of::report_of;
@@ -24,6 +25,7 @@ pub struct Monitor {
     tracker: Tracker,
     /// Findings of the last poll, by id, and the poll that first showed each.
     since: HashMap<String, Time>,
+    endings: Endings,
 }
 
 impl Monitor {
@@ -44,6 +46,7 @@ impl Monitor {
             short_observation,
             tracker: Tracker::default(),
             since: HashMap::new(),
+            endings: Endings::default(),
         }
     }
 
@@ -64,6 +67,7 @@ impl Monitor {
         };
         let drafts = rules::judge(&context);
         let mut report = report_of(&context, &drafts);
+        report.ended = self.endings.observe(&context, &drafts);
         let sampled_at = observed.snapshot.sampled_at;
         let mut since = HashMap::new();
         for finding in &mut report.findings {
@@ -79,6 +83,12 @@ impl Monitor {
     /// Takes a new dictionary, from the next poll on. What was learned of the locks stays.
     pub fn set_book(&mut self, book: Arc<KeyBook>) {
         self.book = book;
+    }
+
+    /// Judges by other thresholds and groups from the next poll on.
+    pub fn set_rules(&mut self, thresholds: Thresholds, grouping: Grouping) {
+        self.thresholds = thresholds;
+        self.grouping = grouping;
     }
 
     /// Since when each present finding has been there, by id.

@@ -51,6 +51,7 @@ pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
         findings,
         counts: counts(context),
         waits: observed.waiting.keys().filter_map(|&pid| wait(observed, pid)).collect(),
+        ended: Vec::new(),
     }
 }
 
@@ -74,10 +75,7 @@ fn counts(context: &Context<'_>) -> Counts {
     let queued = || observed.waiting.values().filter(|wait| wait.key().is_some());
     let idle = |hold: &&Hold| {
         let HolderRef::Session(pid) = hold.holder else { return false };
-        context.backend(pid).is_some_and(|backend| {
-            backend.state == Some(BackendState::Idle)
-                && observed.state_for(backend).is_some_and(|lasted| lasted >= context.thresholds.idle)
-        })
+        context.backend(pid).is_some_and(|backend| is_long_idle(context, backend))
     };
     Counts {
         locks: observed.holds.len(),
@@ -90,6 +88,11 @@ fn counts(context: &Context<'_>) -> Counts {
             .count(),
         longest_wait: queued().map(|wait| wait.waited.duration).max().unwrap_or_default(),
     }
+}
+
+fn is_long_idle(context: &Context<'_>, backend: &Backend) -> bool {
+    backend.state == Some(BackendState::Idle)
+        && context.observed.state_for(backend).is_some_and(|lasted| lasted >= context.thresholds.idle)
 }
 
 fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
@@ -111,7 +114,7 @@ fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
         .iter()
         .map(|hold| {
             let (rules, keys) = named.get(&(hold.key, hold.holder)).cloned().unwrap_or((Vec::new(), usize::MAX));
-            let holder = holders.entry(hold.holder).or_insert_with(|| Arc::new(holder_report(observed, hold.holder)));
+            let holder = holders.entry(hold.holder).or_insert_with(|| Arc::new(holder_report(context, hold.holder)));
             let lock = LockReport {
                 key: key_report(observed, hold.key, &hold.names),
                 mode: hold.mode.name(),
@@ -135,7 +138,8 @@ fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
     locks.into_iter().map(|(_, lock)| lock).collect()
 }
 
-fn holder_report(observed: &Observed, holder: HolderRef) -> HolderReport {
+fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderReport {
+    let observed = context.observed;
     let none = HolderReport {
         pid: None,
         gid: None,
@@ -149,10 +153,12 @@ fn holder_report(observed: &Observed, holder: HolderRef) -> HolderReport {
         state_for: None,
         transaction_for: None,
         query: None,
+        application_group: String::new(),
+        long_idle: false,
     };
     match holder {
         HolderRef::Session(pid) => match observed.backend(pid) {
-            Some(backend) => session_report(observed, backend),
+            Some(backend) => session_report(context, backend),
             None => HolderReport { pid: Some(pid), ..none },
         },
         HolderRef::Prepared(id) => match observed.prepared(id) {
@@ -167,7 +173,8 @@ fn holder_report(observed: &Observed, holder: HolderRef) -> HolderReport {
     }
 }
 
-fn session_report(observed: &Observed, backend: &Backend) -> HolderReport {
+fn session_report(context: &Context<'_>, backend: &Backend) -> HolderReport {
+    let observed = context.observed;
     let since = |time| age(observed.snapshot.sampled_at, time);
     HolderReport {
         pid: Some(backend.pid),
@@ -182,6 +189,8 @@ fn session_report(observed: &Observed, backend: &Backend) -> HolderReport {
         state_for: backend.state_change.map(since),
         transaction_for: backend.xact_start.map(since),
         query: backend.query.clone(),
+        application_group: observed.group(backend).to_owned(),
+        long_idle: is_long_idle(context, backend),
     }
 }
 
@@ -301,7 +310,7 @@ fn database(context: &Context<'_>, draft: &Draft) -> Option<String> {
 }
 
 /// Stable while the situation lasts: made of what identifies the subject, not of what changes.
-fn id(context: &Context<'_>, draft: &Draft) -> String {
+pub fn id(context: &Context<'_>, draft: &Draft) -> String {
     let observed = context.observed;
     let mut text = format!("{}\n{}\n", observed.target, draft.rule);
     let session = |text: &mut String, pid: Pid| {

@@ -11,6 +11,7 @@ mod bad_days;
 mod cases;
 mod demo;
 mod documents;
+mod exporter;
 mod output;
 mod purity;
 mod runner;

@@ -153,3 +153,22 @@ need_a_server() {
     server_folder_of 15 >/dev/null || fetch_server 15 || die "No PostgreSQL server programs (initdb, postgres) here." \
         "Install your distribution's PostgreSQL server package (postgresql) and start again."
 }
+
+# What scrapes us, fires alerts and parses metrics. Tests say loudly what they skip where it cannot be had.
+want_prometheus() {
+    local missing=() python
+    command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
+    command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanager)
+    command -v curl >/dev/null || missing+=(curl)
+    if [ "${#missing[@]}" != 0 ]; then
+        can_install && install_packages "${missing[@]}" || say "Could not install: ${missing[*]}"
+    fi
+    if ! python3 -c 'import prometheus_client' 2>/dev/null && make_cache; then
+        python=$(cache_folder)/python
+        [ -x "$python/bin/python" ] || python3 -m venv "$python" >/dev/null 2>&1 || true
+        if [ -x "$python/bin/python" ] && { "$python/bin/python" -c 'import prometheus_client' 2>/dev/null ||
+            "$python/bin/pip" install --quiet prometheus_client >/dev/null 2>&1; }; then
+            export PGLOCKWATCH_TEST_PYTHON=$python/bin/python
+        fi
+    fi
+}

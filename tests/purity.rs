@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "monitor.rs",
     "report_of.rs",
     "silences.rs",
+    "endings.rs",
 ];
 
 /// What would read a clock, a file, the environment or a socket, or print.
@@ -53,7 +54,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("units.rs", &["units", "analysis::report"]),
     ("rules", &["rules", "analysis", "keys", "model", "quote", "units"]),
     ("render", &["render", "rules", "analysis", "keys", "model", "quote", "units"]),
-    ("monitor.rs", &["report_of", "silences", "rules", "analysis", "keys", "model", "quote", "units"]),
+    ("endings.rs", &["report_of", "monitor", "rules", "analysis", "keys", "model"]),
+    ("monitor.rs", &["endings", "report_of", "silences", "rules", "analysis", "keys", "model", "quote", "units"]),
     ("watch.rs", &["watch", "monitor", "pg", "rules", "analysis", "keys", "model", "quote", "units"]),
 ];
 

@@ -115,6 +115,45 @@ pub struct TargetReport {
     pub counts: Counts,
     /// Waiting sessions, and whoever their chains end at: for the tree of waits.
     pub waits: Vec<WaitReport>,
+    /// Findings of the poll before that are none any more.
+    pub ended: Vec<Ended>,
+}
+
+/// A finding that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The finding's id.
+    pub id: String,
+    /// How it ended.
+    pub how: Ending,
+}
+
+/// How a finding ended, as far as the next poll could tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// Its sessions live on and no longer hold its keys.
+    Unlocked,
+    /// Its sessions are gone.
+    SessionEnded,
+    /// The transaction that held is over: committed, rolled back, or a prepared transaction finished.
+    TransactionEnded,
+    /// Another start of the postmaster: a restart or a failover, with which all advisory locks are gone.
+    ServerRestarted,
+    /// The situation is no longer to be seen, though the locks may be there: the session works again, say.
+    Unseen,
+}
+
+impl Ending {
+    /// The words of the event log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unlocked => "unlocked",
+            Self::SessionEnded => "session ended",
+            Self::TransactionEnded => "transaction ended",
+            Self::ServerRestarted => "server restarted",
+            Self::Unseen => "unseen",
+        }
+    }
 }
 
 impl TargetReport {
@@ -133,6 +172,7 @@ impl TargetReport {
             findings: Vec::new(),
             counts: Counts::default(),
             waits: Vec::new(),
+            ended: Vec::new(),
         }
     }
 }
@@ -296,6 +336,10 @@ pub struct HolderReport {
     pub transaction_for: Option<Duration>,
     /// The current or last statement: not the one that took the lock.
     pub query: Option<String>,
+    /// The application group, as pools and labels have it; empty for a prepared transaction.
+    pub application_group: String,
+    /// Idle outside a transaction for at least the idle threshold.
+    pub long_idle: bool,
 }
 
 /// One session that queues for a key.

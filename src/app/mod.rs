@@ -6,6 +6,7 @@ mod completions;
 pub mod demo;
 mod dictionary;
 mod events;
+mod exporter;
 pub mod keys;
 mod look;
 mod output;
@@ -55,6 +56,7 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
             let (settings, targets) = open(global, around, top::habits(&args))?;
             top::run(&args, &settings, targets)
         }
+        Command::Exporter(args) => exporter::run(args, global, around),
         Command::Runbook(args) => runbook(&args, global, around),
         Command::Demo(args) => planted::demo(&args, &global, around),
         Command::Keys(args) => dictionary::keys(&args, global, around),

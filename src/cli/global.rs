@@ -45,7 +45,7 @@ pub struct GlobalArgs {
     /// Held for so long is critical, even if nobody waits [default: off]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = JUDGEMENT)]
     pub critical_after: Option<Duration>,
-    /// Pause between two polls, at least 100ms [default: top 2s, check 1s]
+    /// Pause between two polls, at least 100ms [default: top 2s, exporter 5s, check 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval, help_heading = POLLING)]
     pub interval: Option<Duration>,
     /// The most that connecting, and each poll, may take [default: 10s]
@@ -54,7 +54,7 @@ pub struct GlobalArgs {
     /// When to use colours; auto: on a terminal, unless NO_COLOR is set [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = OUTPUT)]
     pub color: Option<ColorChoice>,
-    /// Log to stderr from this level on [default: warn]
+    /// Log to stderr from this level on [default: warn, exporter info]
     #[arg(long = "log.level", value_name = "LEVEL", value_enum, help_heading = OUTPUT)]
     pub log_level: Option<LogLevel>,
     /// How to write the log [default: logfmt]

@@ -4,6 +4,7 @@
 //! [`settings`](crate::settings)' business.
 
 pub mod demo;
+pub mod exporter;
 mod global;
 pub mod keys;
 pub mod runbook;
@@ -59,6 +60,8 @@ pub enum Command {
     Top(TopArgs),
     /// Look once, or for a while, and end with an exit code for scripts and monitoring
     Check(CheckArgs),
+    /// Poll for ever and serve metrics and pages for Prometheus and for people
+    Exporter(exporter::ExporterArgs),
     /// Say what on-call should do now about each finding
     Runbook(runbook::RunbookArgs),
     /// Decode, hash and check advisory keys and the key dictionary

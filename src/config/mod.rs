@@ -21,6 +21,7 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::cli::exporter::ExporterArgs;
 use crate::cli::{parse_interval, parse_timeout};
 use crate::error::{Error, Result};
 use crate::keys::{Dictionary, dictionary};
@@ -40,6 +41,8 @@ pub struct Config {
     pub thresholds: PartialThresholds,
     /// Replaces the built-in rule for application groups.
     pub application_group: Option<Regex>,
+    /// `[web]`: the options of the exporter's pages.
+    pub web: ExporterArgs,
     /// What to look at.
     pub targets: Vec<TargetConfig>,
     /// There are `[[key]]`, `[[holder]]` or `[[silence]]` tables.
@@ -116,7 +119,6 @@ const OWN_LABELS: &[&str] = &[
 ];
 
 /// What is promised for a later release, so that the sentence can say so.
-const LATER: &[(&str, &str)] = &[("web", "`[web]`")];
 const LATER_IN_TARGET: &[(&str, &str)] = &[("pgbouncer", "`[[target.pgbouncer]]`"), ("lease", "`[[target.lease]]`")];
 
 /// Reads a config's text. Paths in it are relative to `folder`; `name` is how errors call the file.
@@ -164,7 +166,6 @@ fn refuse_what_is_not_built(source: Source<'_>, table: &DeTable<'_>) -> Result<(
         }
         Ok(())
     };
-    refuse(table, LATER)?;
     let targets = table.get("target").and_then(|target| target.get_ref().as_array());
     for target in targets.into_iter().flatten().filter_map(|target| target.get_ref().as_table()) {
         refuse(target, LATER_IN_TARGET)?;
@@ -188,10 +189,25 @@ fn read(source: Source<'_>, folder: &Path, raw: raw::Config) -> Result<Config> {
         keys: paths(folder, raw.keys),
         thresholds: read_thresholds(source, raw.thresholds)?,
         application_group: raw.application_group.map(|text| value(source, &text, parse_regex)).transpose()?,
+        web: read_web(folder, raw.web),
         targets,
         has_dictionary: false,
         dictionary: None,
     })
+}
+
+fn read_web(folder: &Path, raw: raw::Web) -> ExporterArgs {
+    ExporterArgs {
+        listen_address: raw.listen_address,
+        telemetry_path: raw.telemetry_path,
+        config_file: raw.config_file.map(|path| folder.join(path)),
+        systemd_socket: raw.systemd_socket,
+        show_queries: raw.show_queries,
+        pool_clients: raw.pool_clients,
+        external_url: raw.external_url,
+        no_pages: raw.no_pages,
+        pages_without_auth: raw.pages_without_auth,
+    }
 }
 
 fn read_target(source: Source<'_>, folder: &Path, raw: raw::Target) -> Result<TargetConfig> {

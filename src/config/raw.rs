@@ -19,7 +19,23 @@ pub(super) struct Config {
     pub thresholds: Thresholds,
     pub application_group: Option<Spanned<String>>,
     #[serde(default)]
+    pub web: Web,
+    #[serde(default)]
     pub target: Vec<Target>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Web {
+    pub listen_address: Vec<String>,
+    pub telemetry_path: Option<String>,
+    pub config_file: Option<PathBuf>,
+    pub systemd_socket: bool,
+    pub show_queries: bool,
+    pub pool_clients: bool,
+    pub external_url: Option<String>,
+    pub no_pages: bool,
+    pub pages_without_auth: bool,
 }
 
 #[derive(Deserialize, Default)]

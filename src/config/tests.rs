@@ -59,7 +59,7 @@ fn what_is_wrong_is_pointed_at() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    assert!(refused("[web]\nlisten_address = []").contains(":1:2: `[web]` is not built yet"));
+    assert!(refused("[web]\nlisten_adress = []").contains(":2:1: unknown field `listen_adress`"));
     let target = "[[target]]\ndsn = \"host=a\"\n[[target.pgbouncer]]\ndsn = \"host=b\"";
     assert!(refused(target).contains("`[[target.pgbouncer]]` is not built yet"));
     let target = "[[target]]\ndsn = \"host=a\"\n[[target.lease]]\nname = \"x\"";

@@ -88,6 +88,8 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
         state_for: Some(Duration::from_secs(61)),
         transaction_for: None,
         query: Some("SELECT 1".to_owned()),
+        application_group: application.to_owned(),
+        long_idle: true,
     }
 }
 

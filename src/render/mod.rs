@@ -5,6 +5,7 @@
 //! come in as arguments.
 
 pub mod json;
+pub mod metrics;
 pub mod nagios;
 pub mod runbook;
 pub(crate) mod runbook_facts;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::analysis::{Grouping, Thresholds};
+use crate::cli::exporter::ExporterArgs;
 use crate::cli::{ColorChoice, GlobalArgs, LogFormat, LogLevel};
 use crate::config::{self, Config, PartialThresholds};
 use crate::error::{Error, Result};
@@ -174,6 +175,11 @@ impl Settings {
         dictionaries.extend(files::dictionaries(own, environment)?);
         let book = KeyBook::new(&dictionaries);
         Ok(Arc::new(if self.args.no_well_known { book.without_well_known() } else { book }))
+    }
+
+    /// The config's `[web]`.
+    pub fn web(&self) -> ExporterArgs {
+        self.config.web.clone()
     }
 
     fn thresholds(&self, own: PartialThresholds) -> Thresholds {

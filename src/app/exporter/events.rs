@@ -1,0 +1,158 @@
+//! The event log: one line when a finding begins, changes its severity and ends; one when a target's polls begin to
+//! fail and when they are good again. Loki and grep then hold what labels must not. Statements are never logged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::analysis::report::{Ending, Failure, Finding, LockReport, Severity, TargetReport};
+
+/// More keys, pids or waiters of one finding say little on a line.
+const LISTED: usize = 10;
+
+/// What has been logged and may have to be spoken of again.
+#[derive(Default)]
+pub(super) struct EventLog {
+    /// By target, then by the finding's id.
+    present: BTreeMap<String, BTreeMap<String, Line>>,
+}
+
+/// A finding as the log tells it.
+#[derive(Clone)]
+struct Line {
+    rule: &'static str,
+    severity: Severity,
+    silenced: bool,
+    summary: String,
+    key: String,
+    name: String,
+    database: String,
+    application: String,
+    user: String,
+    client: String,
+    pid: String,
+    held: String,
+    waiters: usize,
+}
+
+impl EventLog {
+    /// Logs what is different from the last poll.
+    pub fn observe(&mut self, report: &Arc<TargetReport>) {
+        if report.server.is_none() {
+            return;
+        }
+        let target = report.target.as_str();
+        let now: BTreeMap<String, Line> =
+            report.findings.iter().map(|finding| (finding.id.clone(), Line::new(report, finding))).collect();
+        let before = self.present.remove(target).unwrap_or_default();
+        for (id, line) in &before {
+            if !now.contains_key(id) {
+                let how = report.ended.iter().find(|ended| ended.id == *id).map_or(Ending::Unseen, |ended| ended.how);
+                line.log(target, id, &format!("finding ended: {}", how.name()), None);
+            }
+        }
+        for (id, line) in &now {
+            match before.get(id) {
+                None => line.log(target, id, "finding began", None),
+                Some(then) if then.severity != line.severity => {
+                    line.log(target, id, "finding changed", Some(then.severity));
+                }
+                Some(_) => {}
+            }
+        }
+        self.present.insert(target.to_owned(), now);
+    }
+
+    /// Logs a failed poll, unless the one before it failed in the same way.
+    pub fn fail(target: &str, before: Option<&Failure>, failure: &Failure) {
+        if before.is_none_or(|before| before.kind != failure.kind) {
+            tracing::warn!(target, kind = failure.kind.name(), error = failure.message.as_str(), "polls fail");
+        }
+    }
+
+    /// Logs that polls are good again.
+    pub fn recover(target: &str) {
+        tracing::info!(target, "polls are good again");
+    }
+
+    /// The target is not polled any more.
+    pub fn forget(&mut self, target: &str) {
+        self.present.remove(target);
+    }
+}
+
+impl Line {
+    fn new(report: &TargetReport, finding: &Finding) -> Self {
+        let mine = |lock: &&LockReport| match lock.holder.pid {
+            Some(pid) => finding.pids.contains(&pid),
+            None => finding.gid.is_some() && lock.holder.gid == finding.gid,
+        };
+        let holder = report.locks.iter().find(mine).map(|lock| &lock.holder);
+        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        let names = finding.key_reports.iter().filter_map(|key| key.names.first()).map(|name| name.name.as_str());
+        let mut names: Vec<&str> = names.collect();
+        names.dedup();
+        Self {
+            rule: finding.rule,
+            severity: finding.severity,
+            silenced: finding.silenced.is_some(),
+            summary: finding.summary.clone(),
+            key: list(finding.keys.iter(), finding.key_count),
+            name: list(names.iter(), names.len()),
+            database: finding.database.clone().unwrap_or_default(),
+            application: text(holder.and_then(|holder| holder.application.as_ref())),
+            user: text(holder.and_then(|holder| holder.user.as_ref())),
+            client: text(holder.and_then(|holder| holder.client_addr.as_ref())),
+            pid: match &finding.gid {
+                Some(gid) => format!("prepared transaction {gid}"),
+                None => list(finding.pids.iter(), finding.pids.len()),
+            },
+            held: finding.held.map_or_else(String::new, |held| format!(">={:.0}s", held.at_least.as_secs_f64())),
+            waiters: finding.waiters.len(),
+        }
+    }
+
+    fn log(&self, target: &str, id: &str, event: &str, severity_before: Option<Severity>) {
+        let Self {
+            rule, silenced, summary, key, name, database, application, user, client, pid, held, waiters, ..
+        } = self;
+        let severity = self.severity.name();
+        let was = severity_before.map(Severity::name);
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    target,
+                    id,
+                    rule,
+                    severity,
+                    was,
+                    silenced,
+                    key,
+                    name,
+                    database,
+                    application,
+                    user,
+                    client,
+                    pid,
+                    held,
+                    waiters,
+                    summary,
+                    "{event}"
+                )
+            };
+        }
+        if self.severity >= Severity::Warning && !silenced && event == "finding began" {
+            log!(warn);
+        } else {
+            log!(info);
+        }
+    }
+}
+
+/// The first of them, and how many there are where there are more.
+fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>, all: usize) -> String {
+    let mut words: Vec<String> = items.take(LISTED).map(|item| item.to_string()).collect();
+    if all > words.len() {
+        words.push(format!("and {} more", all - words.len()));
+    }
+    words.join(" ")
+}

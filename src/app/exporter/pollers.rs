@@ -1,0 +1,135 @@
+//! The running pollers, one per target, and how they follow a changed config.
+//!
+//! A poller goes on, with its connection and all that it has learned, if only names, thresholds, labels or the interval
+//! changed. Where the connection is another one, a new poller begins when the old one has been told to end.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::ExposeSecret as _;
+
+use crate::analysis::{Grouping, Thresholds};
+use crate::error::{Error, Result};
+use crate::keys::KeyBook;
+use crate::monitor::Monitor;
+use crate::settings::Target;
+use crate::watch::{self, Handle, TargetSpec, Update};
+
+/// What a poller may be told anew while it runs.
+#[derive(Clone)]
+struct Rules {
+    book: Arc<KeyBook>,
+    thresholds: Thresholds,
+    grouping: Grouping,
+}
+
+struct Poller {
+    target: Target,
+    rules: Arc<Mutex<Rules>>,
+    handle: Handle,
+    healthy: bool,
+}
+
+/// All running pollers, by the number under which their updates come. Numbers are never used again.
+pub(super) struct Pollers {
+    running: BTreeMap<usize, Poller>,
+    next: usize,
+    updates: Sender<(usize, Update)>,
+}
+
+impl Pollers {
+    /// None yet; updates will go here.
+    pub fn new(updates: Sender<(usize, Update)>) -> Self {
+        Self { running: BTreeMap::new(), next: 0, updates }
+    }
+
+    /// From now on these are polled, and no others.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn follow(&mut self, targets: Vec<Target>) -> Result<()> {
+        let stays = |poller: &Poller| targets.iter().any(|target| is_same_connection(&poller.target, target));
+        let (kept, over): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.running).into_iter().partition(|(_, poller)| stays(poller));
+        self.running = kept;
+        stop(over.into_values());
+        for target in targets {
+            match self.running.values_mut().find(|poller| poller.target.name == target.name) {
+                Some(poller) => poller.follow(target),
+                None => self.start(target)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The target whose poller has this number; nothing if it was stopped.
+    pub fn target(&mut self, number: usize, update: &Update) -> Option<&str> {
+        let poller = self.running.get_mut(&number)?;
+        poller.healthy = matches!(update, Update::Report { .. });
+        Some(&poller.target.name)
+    }
+
+    /// Ends all. Connections of those that answer are closed in good order; the others may hang, and are left behind.
+    pub fn stop(self) {
+        stop(self.running.into_values());
+    }
+
+    fn start(&mut self, target: Target) -> Result<()> {
+        let rules = Arc::new(Mutex::new(Rules::of(&target)));
+        let spec = spec(&target, Arc::clone(&rules));
+        let handle = watch::spawn(self.next, spec, self.updates.clone())
+            .map_err(|error| Error::failure("cannot start a thread").caused_by(error))?;
+        self.running.insert(self.next, Poller { target, rules, handle, healthy: false });
+        self.next += 1;
+        Ok(())
+    }
+}
+
+fn stop(pollers: impl Iterator<Item = Poller>) {
+    for poller in pollers.filter(|poller| poller.healthy) {
+        poller.handle.stop();
+    }
+}
+
+impl Rules {
+    fn of(target: &Target) -> Self {
+        Self { book: Arc::clone(&target.book), thresholds: target.thresholds, grouping: target.grouping.clone() }
+    }
+}
+
+impl Poller {
+    fn follow(&mut self, target: Target) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Rules::of(&target);
+        if target.interval != self.target.interval {
+            self.handle.set_interval(target.interval);
+        }
+        self.target = target;
+    }
+}
+
+fn spec(target: &Target, rules: Arc<Mutex<Rules>>) -> TargetSpec {
+    let Rules { book, thresholds, grouping } = Rules::of(target);
+    let mut monitor = Monitor::new(target.name.clone(), thresholds, book, grouping, false);
+    TargetSpec {
+        name: target.name.clone(),
+        settings: target.conninfo.clone(),
+        interval: target.interval,
+        timeout: target.timeout,
+        observe: Box::new(move |snapshot| {
+            let Rules { book, thresholds, grouping } = rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            monitor.set_book(book);
+            monitor.set_rules(thresholds, grouping);
+            monitor.observe(snapshot)
+        }),
+    }
+}
+
+/// Whether the running poller can go on. `Debug` of the settings shows everything but passwords.
+fn is_same_connection(running: &Target, new: &Target) -> bool {
+    let password = |target: &Target| target.conninfo.password.as_ref().map(|text| text.expose_secret().to_owned());
+    running.name == new.name
+        && running.timeout == new.timeout
+        && format!("{:?}", running.conninfo) == format!("{:?}", new.conninfo)
+        && password(running) == password(new)
+}

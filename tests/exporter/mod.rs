@@ -1,0 +1,9 @@
+//! The exporter as strangers meet it: scrapers, browsers, on-call, and peers that mean no good.
+
+mod alerts;
+mod dashboards;
+mod harness;
+mod life;
+mod metrics;
+mod pages;
+mod web;
