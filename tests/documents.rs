@@ -22,6 +22,7 @@ use pglockwatch::config;
 use pglockwatch::keys::Dictionary;
 use pglockwatch::rules::{self, pages};
 
+use crate::exporter::harness::Exporter;
 use crate::support::pty::Terminal;
 use crate::support::server;
 use crate::support::session::{superuser, text};
@@ -54,6 +55,7 @@ fn every_screen_of_the_readme_is_what_is_printed() {
                 wrong.push((screen, printed));
             }
         }
+        metrics_are_those_of_the_readme(desk.path(), &readme);
         naive::misleads(&naive, planted);
         frees_the_leak(desk.path(), planted);
         Ok(0)
@@ -119,6 +121,19 @@ fn on_terminal(desk: &Path, keys: &str) -> String {
     terminal.send("q");
     terminal.wait(Duration::from_secs(10));
     screen
+}
+
+fn metrics_are_those_of_the_readme(desk: &Path, readme: &Document) {
+    let exporter = Exporter::start(desk, &["--config", "demo.toml"]).ready();
+    let page = exporter.metrics("").body;
+    let served: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .filter(|name| !name.starts_with("process_"))
+        .collect();
+    let told = readme.first_cells("metric");
+    let told: BTreeSet<&str> = told.iter().map(|cell| cell.trim_matches('`')).collect();
+    assert_eq!(told, served, "the README's metrics and those that are served");
 }
 
 /// What the README begins with: find, read, paste the statement into psql, look again.
@@ -260,7 +275,9 @@ fn every_link_and_path_leads_somewhere() {
             }
         }
         for span in document.code_spans() {
-            let is_path = ["src/", "tests/", ".ci/"].iter().any(|start| span.starts_with(start));
+            let is_path = ["src/", "tests/", ".ci/", "alerts/", "grafana/", "examples/"]
+                .iter()
+                .any(|start| span.starts_with(start));
             let path = span.split_whitespace().next().unwrap_or_default();
             let made_up = path.contains(['*', '{']) || path.chars().any(char::is_uppercase);
             if is_path && !made_up && !folder.join(path).exists() {

@@ -146,6 +146,39 @@ fetch_server() {
     fi
 }
 
+# The folder of the real tools for node or python, installed into the cache the first time. Fails, with the reason on
+# stderr, where that cannot be done.
+need_tools() {
+    local kind=$1 list folder
+    case "$kind" in
+    node) list=tests/tools/package.json ;;
+    python) list=tests/tools/requirements.txt ;;
+    esac
+    # Other versions are another folder.
+    folder=$(cache_folder)/tools-$kind-$(cksum <"$list" | cut -d' ' -f1)
+    make_cache || return 1
+    if [ ! -e "$folder/complete" ]; then
+        say "Installing the tools of $list ..."
+        # A virtual environment names its own folder: it is made where it stays.
+        rm -rf "$folder" && mkdir "$folder" && cp "$list" "$folder/" && "install_${kind}_tools" "$folder" >&2 &&
+            touch "$folder/complete" || {
+            say "The tools of $list could not be installed."
+            return 1
+        }
+    fi
+    printf '%s\n' "$folder"
+}
+
+install_node_tools() {
+    command -v npm >/dev/null && command -v node >/dev/null || { say "Node.js with npm is not here."; return 1; }
+    (cd "$1" && npm install --silent --no-audit --no-fund --no-package-lock)
+}
+
+install_python_tools() {
+    command -v python3 >/dev/null || { say "Python 3 is not here."; return 1; }
+    python3 -m venv "$1" && "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$1/requirements.txt"
+}
+
 # At least one server, from wherever it can be had.
 need_a_server() {
     [ -n "$(server_folders)" ] && return

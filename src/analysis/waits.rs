@@ -108,7 +108,7 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&
             let fallback =
                 if snapshot.server.version_num < 140_000 { started.get(&pid).copied().flatten() } else { None };
             // No time at all means that it came just now: the end of the queue.
-            (row.waitstart.or(fallback).unwrap_or(Time::MAX_UTC), pid)
+            (row.waitstart.or(fallback).unwrap_or(Time::MAX_UTC), pid, row.mode)
         });
     }
     queues

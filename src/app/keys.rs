@@ -1,9 +1,10 @@
-//! `pglockwatch keys`: decode, hash, lint, list.
+//! `pglockwatch keys`: decode, hash, lint, list, import.
 //!
-//! It writes to what it is given and opens nothing: files are read and the day is told by who calls.
+//! It writes to what it is given and opens nothing: files and tables are read, and the day is told, by who calls.
 
 mod decode;
 mod hash;
+pub(super) mod import;
 mod lint;
 mod list;
 #[cfg(test)]
@@ -26,6 +27,8 @@ pub struct Given<'a> {
     pub files: &'a [File<'a>],
     /// The day, and what else `lint` must know.
     pub settings: Settings<'a>,
+    /// The table, for `import`.
+    pub table: &'a import::Table,
 }
 
 /// Exit codes: all is well, something is wrong with what was asked for, it was asked wrongly.
@@ -34,7 +37,7 @@ const BAD: u8 = 1;
 const USAGE: u8 = 2;
 
 /// Runs a `keys` command: the answer goes to `out`, complaints to `err`. Returns the exit code: 0, or 1 if `lint`
-/// found something, or 2 if a KEY is no key.
+/// found something or `import` nothing to use, or 2 if a KEY is no key.
 ///
 /// # Errors
 /// Only those of writing.
@@ -44,6 +47,7 @@ pub fn run(args: &KeysArgs, given: &Given<'_>, out: &mut dyn Write, err: &mut dy
         KeysCommand::Hash { names } => hash::run(args, names, out),
         KeysCommand::Lint => lint::run(args, given, out),
         KeysCommand::List => list::run(args, given.book, out),
+        KeysCommand::Import(import) => import::run(args, import, given.table, out, err),
     }
 }
 

@@ -12,6 +12,7 @@ mod look;
 mod output;
 mod planted;
 pub mod runbook;
+mod table;
 mod top;
 mod usage;
 

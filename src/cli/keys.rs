@@ -2,7 +2,11 @@
 
 use std::ffi::OsString;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::keys::Kind;
+use crate::keys::hash::Algorithm;
 
 /// Look up, compute and check advisory keys and their names
 #[derive(Debug, Clone, Args)]
@@ -58,14 +62,84 @@ pub enum KeysCommand {
     Lint,
     /// The entries of the key dictionaries
     List,
+    /// A dictionary from a key table that is kept in PostgreSQL, to stdout
+    #[command(after_help = IMPORT_HELP)]
+    // In a box, for it is by far the largest.
+    Import(Box<ImportArgs>),
 }
 
-impl KeysArgs {
-    /// Whether the command needs the dictionaries to be free of errors. `lint` tells the errors itself: for it the
-    /// files are read, and nothing is built from them.
-    pub fn needs_book(&self) -> bool {
-        !matches!(self.command, KeysCommand::Lint)
-    }
+const IMPORT_HELP: &str = "\
+The table, or a view, is only read. A row whose name or key cannot be used is told on stderr and left out. Columns are
+named as psql's \\d shows them. With --database NAME the entries are valid in that database only.
+
+Examples:
+  pglockwatch keys import --from-table ops.lock_keys --key-column id --note-column description > keys.toml
+  pglockwatch keys import --from-table locks --class-column classid --objid-column objid
+  pglockwatch keys import --from-table jobs --name-column job --hash hashtext --kind job";
+
+/// `keys import`
+#[derive(Debug, Clone, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(["key_column", "class_column", "hash"]))]
+pub struct ImportArgs {
+    /// The table or view; a name with a dot in it stands in double quotes
+    #[arg(long, value_name = "[SCHEMA.]TABLE")]
+    pub from_table: String,
+    /// The column with the names
+    #[arg(long, value_name = "COLUMN", default_value = "name")]
+    pub name_column: String,
+    /// The column with the keys: a bigint, or a text such as (1,42)
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["class_column", "hash"])]
+    pub key_column: Option<String>,
+    /// The column with the first number of two-int4 keys; without --objid-column or --hash each names a whole class
+    #[arg(long, value_name = "COLUMN")]
+    pub class_column: Option<String>,
+    /// The column with the second number of two-int4 keys
+    #[arg(long, value_name = "COLUMN", requires = "class_column", conflicts_with = "hash")]
+    pub objid_column: Option<String>,
+    /// The hash that makes a key of a text, such as hashtext
+    #[arg(long, value_name = "HASH", value_parser = hash_parser())]
+    pub hash: Option<Algorithm>,
+    /// The column with the texts that are hashed [default: the names]
+    #[arg(long, value_name = "COLUMN", requires = "hash")]
+    pub input_column: Option<String>,
+    /// The kind of every entry, where its row says none: mutex, job, migration, leader or registration
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<Kind>,
+    /// The column with the kinds
+    #[arg(long, value_name = "COLUMN")]
+    pub kind_column: Option<String>,
+    /// The column with the owners: modules or services
+    #[arg(long, value_name = "COLUMN")]
+    pub owner_column: Option<String>,
+    /// The column with the teams
+    #[arg(long, value_name = "COLUMN")]
+    pub team_column: Option<String>,
+    /// The column that says where to ask
+    #[arg(long, value_name = "COLUMN")]
+    pub contact_column: Option<String>,
+    /// The column with notes
+    #[arg(long, value_name = "COLUMN")]
+    pub note_column: Option<String>,
+    /// The column with links for on-call
+    #[arg(long, value_name = "COLUMN")]
+    pub runbook_column: Option<String>,
+    /// The column that says session or transaction
+    #[arg(long, value_name = "COLUMN")]
+    pub scope_column: Option<String>,
+    /// The column with the longest normal holds: an interval, or a text such as 15m
+    #[arg(long, value_name = "COLUMN")]
+    pub max_hold_column: Option<String>,
+}
+
+fn hash_parser() -> impl TypedValueParser<Value = Algorithm> {
+    let names = Algorithm::ALL.map(Algorithm::name);
+    PossibleValuesParser::new(names)
+        .try_map(|name| Algorithm::from_name(&name).ok_or_else(|| format!("there is no hash {name}")))
+}
+
+fn kind_parser() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name))
+        .try_map(|name| Kind::from_name(&name).ok_or_else(|| format!("there is no kind {name}")))
 }
 
 /// The command line with a blank before every argument that begins with a hyphen and a digit, up to `--`.

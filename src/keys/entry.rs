@@ -39,6 +39,11 @@ impl Kind {
         }
     }
 
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The longest normal hold of this kind, where it has one.
     pub fn default_max_hold(self) -> Option<Duration> {
         match self {
@@ -64,6 +69,9 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Session, Self::Transaction];
+
     /// The name in the dictionary.
     pub fn name(self) -> &'static str {
         match self {

@@ -312,7 +312,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A text that a server chose, as one line without control characters.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if crate::quote::is_unsafe(c) { ' ' } else { c }).collect();
     clean.trim().chars().take(500).collect()
 }

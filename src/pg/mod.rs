@@ -1,4 +1,4 @@
-//! PostgreSQL: how to connect as libpq does, and one poll of one server.
+//! PostgreSQL: how to connect as libpq does, one poll of one server, and one read of a table that is named.
 //!
 //! The only module that talks to a server. It turns rows into the [`model`](crate::model) and decides nothing about
 //! them: no rule, no threshold. Passwords live in `secrecy::SecretString` from the parser to the client; no error, log
@@ -14,6 +14,7 @@ mod passfile;
 mod query;
 mod rows;
 mod session;
+mod table;
 mod text;
 mod tls;
 
@@ -21,3 +22,4 @@ pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEn
 pub use failure::timed_out;
 pub use files::SmallFile;
 pub use session::Session;
+pub use table::{Select, TableRows};

@@ -11,7 +11,7 @@ use postgres::Client;
 use postgres::error::{DbError, Severity, SqlState};
 
 use super::conninfo::{ConnSettings, Environment};
-use super::{connect, failure, query, rows};
+use super::{Select, TableRows, connect, failure, query, rows, table};
 use crate::analysis::report::Failure;
 use crate::model::{Server, Snapshot};
 
@@ -125,6 +125,14 @@ impl Session {
             }
             Err(PollError::Rows(error)) => Err(failure::unreadable(&error, &self.address)),
         }
+    }
+
+    /// Reads columns of a table, in one transaction that changes nothing. The session ends with it.
+    ///
+    /// # Errors
+    /// A [`Failure`] that names the table, host:port and what to do.
+    pub fn read(mut self, select: &Select) -> Result<TableRows, Failure> {
+        table::read(&mut self.client, &self.address, select, self.timeout)
     }
 
     /// Ends a transaction that an error has left open. Until then the server refuses everything else.

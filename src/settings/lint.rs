@@ -21,7 +21,7 @@ pub struct LintFile {
 }
 
 /// All files, and how many targets there are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LintFiles {
     /// In the order in which they are used, each once.
     pub files: Vec<LintFile>,

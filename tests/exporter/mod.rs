@@ -2,7 +2,7 @@
 
 mod alerts;
 mod dashboards;
-mod harness;
+pub mod harness;
 mod life;
 mod metrics;
 mod pages;

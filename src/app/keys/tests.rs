@@ -60,7 +60,7 @@ fn ask_with(text: &str, line: &[&str]) -> Answer {
     let files = [File { name: "keys.toml", text, other_tables: &[], targets: &[] }];
     let settings = Settings { today: "2026-11-29".parse().unwrap(), targets: 1, rules: &[] };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let given = Given { book: &book, files: &files, settings };
+    let given = Given { book: &book, files: &files, settings, table: &import::Table::default() };
     let code = run(&args, &given, &mut out, &mut err).unwrap();
     Answer { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
 }

@@ -43,7 +43,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_, '_>) -> Option<DeclaredKey> {
     // Who says that hours are normal does not mean a job's 15 minutes.
     let default_max_hold = if long_lived == Some(true) { None } else { kind.default_max_hold() };
     let holders = holders(fields);
-    let scopes = [Scope::Session, Scope::Transaction].map(|scope| (scope.name(), scope));
+    let scopes = Scope::ALL.map(|scope| (scope.name(), scope));
     let entry = Entry {
         name: name.clone().unwrap_or_default(),
         // A stand-in for what is wrong: such an entry is not returned, but its other fields are looked at.
