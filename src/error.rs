@@ -110,7 +110,9 @@ impl Error {
         let mut sentence = self.message.clone();
         let mut cause = std::error::Error::source(self);
         while let Some(next) = cause {
+            // Nobody needs the number beside the words: `Permission denied (os error 13)`.
             let words = next.to_string();
+            let words = words.split(" (os error").next().unwrap_or_default().to_owned();
             // Many libraries repeat their cause in their own text.
             if !sentence.contains(&words) {
                 let _ = write!(sentence, ": {words}");

@@ -51,6 +51,7 @@ pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
         findings,
         counts: counts(context),
         waits: observed.waiting.keys().filter_map(|&pid| wait(observed, pid)).collect(),
+        only_key: None,
         ended: Vec::new(),
     }
 }

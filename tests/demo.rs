@@ -198,3 +198,23 @@ fn killed_hard_it_leaves_nothing_either() {
     terminal.wait(SOON);
     assert_gone(temporary.path());
 }
+
+#[test]
+fn interrupted_while_it_starts_it_leaves_nothing_either() {
+    for pause in [200, 600, 1000] {
+        let temporary = open_folder();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pglockwatch"))
+            .args(["demo", "--bindir"])
+            .arg(server::any().folder)
+            .env("TMPDIR", temporary.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(pause));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        child.wait().unwrap();
+        assert_gone(temporary.path());
+    }
+}

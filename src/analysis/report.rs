@@ -1,38 +1,14 @@
 //! The Report: all that any front end shows. It mirrors the JSON of `check --format json`.
 
-use std::sync::Arc;
+mod finding;
+mod lock;
+
 use std::time::Duration;
 
-use crate::keys::{Kind, Source};
-use crate::model::{KeyNumbers, Pid, Time};
+use crate::model::{Pid, Time};
 
-/// How bad a finding is. The order is that of urgency: the greatest is the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Worth knowing, counts as nothing.
-    Info,
-    /// Could not be judged.
-    Unknown,
-    /// Act in working hours.
-    Warning,
-    /// Act now.
-    Critical,
-}
-
-impl Severity {
-    /// All severities, worst first.
-    pub const WORST_FIRST: [Self; 4] = [Self::Critical, Self::Warning, Self::Unknown, Self::Info];
-
-    /// The name in JSON and in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
+pub use finding::{Action, Advice, Finding, Severity};
+pub use lock::{FirstSeen, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport};
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,6 +91,8 @@ pub struct TargetReport {
     pub counts: Counts,
     /// Waiting sessions, and whoever their chains end at: for the tree of waits.
     pub waits: Vec<WaitReport>,
+    /// The text of the key that the report was narrowed to: everything else is left out.
+    pub only_key: Option<String>,
     /// Findings of the poll before that are none any more.
     pub ended: Vec<Ended>,
 }
@@ -172,6 +150,7 @@ impl TargetReport {
             findings: Vec::new(),
             counts: Counts::default(),
             waits: Vec::new(),
+            only_key: None,
             ended: Vec::new(),
         }
     }
@@ -213,163 +192,6 @@ pub struct Counts {
     pub expected_holders: usize,
     /// The longest wait for an advisory lock.
     pub longest_wait: Duration,
-}
-
-/// Key and names of a lock.
-#[derive(Debug, Clone)]
-pub struct KeyReport {
-    /// Key text.
-    pub text: String,
-    /// The numbers.
-    pub numbers: KeyNumbers,
-    /// The database's name; nothing for node-wide keys.
-    pub database: Option<String>,
-    /// The names it has.
-    pub names: Vec<NameReport>,
-}
-
-/// One name of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NameReport {
-    /// The bare name.
-    pub name: String,
-    /// The name as people read it.
-    pub label: String,
-    /// Dictionary or well-known.
-    pub source: Source,
-    /// What the lock is for.
-    pub kind: Kind,
-    /// Module or service.
-    pub owner: Option<String>,
-    /// Team.
-    pub team: Option<String>,
-    /// Where to ask.
-    pub contact: Option<String>,
-    /// Free text.
-    pub note: Option<String>,
-    /// A link for on-call.
-    pub runbook: Option<String>,
-    /// A built-in name that only circumstances speak for.
-    pub may_be: bool,
-}
-
-/// Session, transaction, or unknown: `pg_locks` does not store it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ScopeReport {
-    /// Proved to be session scope.
-    Session,
-    /// A prepared transaction's.
-    Transaction,
-    /// Everything else.
-    Unknown,
-}
-
-impl ScopeReport {
-    /// The name in JSON and in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Transaction => "transaction",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// One granted advisory row.
-#[derive(Debug, Clone)]
-pub struct LockReport {
-    /// Key and names.
-    pub key: KeyReport,
-    /// As `ExclusiveLock`.
-    pub mode: &'static str,
-    /// What is known of its scope.
-    pub scope: ScopeReport,
-    /// Declared to be held for long.
-    pub hold_expected: bool,
-    /// How long it has been held.
-    pub held: HeldFor,
-    /// The statement that was current when the lock first appeared.
-    pub first_seen: Option<FirstSeen>,
-    /// Who holds it; shared by all locks of one holder.
-    pub holder: Arc<HolderReport>,
-    /// Who queues for exactly this key, longest first.
-    pub waiters: Vec<WaiterReport>,
-    /// Rules that name this lock.
-    pub rules: Vec<&'static str>,
-}
-
-/// Which statement was current when a lock first appeared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FirstSeen {
-    /// The server's clock at that poll.
-    pub at: Time,
-    /// The statement.
-    pub query: Option<Arc<str>>,
-    /// It was running or had just ended: it took the lock.
-    pub certain: bool,
-}
-
-/// A session or a prepared transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HolderReport {
-    /// The backend; nothing for a prepared transaction.
-    pub pid: Option<Pid>,
-    /// The prepared transaction's gid.
-    pub gid: Option<String>,
-    /// As `client backend`.
-    pub backend_type: Option<String>,
-    /// When it connected.
-    pub backend_start: Option<Time>,
-    /// The role.
-    pub user: Option<String>,
-    /// The raw `application_name`.
-    pub application: Option<String>,
-    /// Address.
-    pub client_addr: Option<String>,
-    /// Port.
-    pub client_port: Option<i32>,
-    /// As `idle in transaction`.
-    pub state: Option<&'static str>,
-    /// How long in that state.
-    pub state_for: Option<Duration>,
-    /// How long in its transaction.
-    pub transaction_for: Option<Duration>,
-    /// The current or last statement: not the one that took the lock.
-    pub query: Option<String>,
-    /// The application group, as pools and labels have it; empty for a prepared transaction.
-    pub application_group: String,
-    /// Idle outside a transaction for at least the idle threshold.
-    pub long_idle: bool,
-}
-
-/// One session that queues for a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaiterReport {
-    /// The backend.
-    pub pid: Pid,
-    /// How long it has waited.
-    pub waited: Waited,
-    /// As `ExclusiveLock`.
-    pub mode: &'static str,
-    /// Holders in a conflicting mode, and the waiter ahead of it.
-    pub blocked_by: Vec<Pid>,
-    /// The role.
-    pub user: Option<String>,
-    /// The raw `application_name`.
-    pub application: Option<String>,
-    /// Address.
-    pub client_addr: Option<String>,
-    /// As `client backend`.
-    pub backend_type: Option<String>,
-}
-
-/// How long a session has waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Waited {
-    /// The time.
-    pub duration: Duration,
-    /// It is an upper bound (PostgreSQL 12 and 13, a wait that was there at the first poll): printed `<= 12s`.
-    pub upper_bound: bool,
 }
 
 /// A client pool: sessions that share database, user, application group and client address.
@@ -414,95 +236,4 @@ pub struct WaitReport {
     pub blocked_by: Vec<Pid>,
     /// Where its chain ends.
     pub roots: Vec<Pid>,
-}
-
-/// What a person may do about a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// End the session, guarded.
-    Terminate,
-    /// Cancel a waiter, guarded.
-    CancelWaiter,
-    /// Ask the transaction manager, then finish the prepared transaction.
-    FinishPrepared,
-    /// Let the pooler reconnect.
-    ReconnectPooler,
-    /// Grant our role what it needs.
-    Grant,
-    /// Mend the dictionary.
-    FixDictionary,
-    /// Look first: it may be work.
-    Investigate,
-    /// Nothing to do.
-    None,
-}
-
-impl Action {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Terminate => "terminate",
-            Self::CancelWaiter => "cancel-waiter",
-            Self::FinishPrepared => "finish-prepared",
-            Self::ReconnectPooler => "reconnect-pooler",
-            Self::Grant => "grant",
-            Self::FixDictionary => "fix-dictionary",
-            Self::Investigate => "investigate",
-            Self::None => "none",
-        }
-    }
-}
-
-/// What to do about a finding, in words and as a statement that a person may run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
-    /// Which kind of thing to do.
-    pub action: Action,
-    /// In this order, one sentence each.
-    pub steps: Vec<String>,
-    /// One statement, guarded: it does nothing once the situation has changed.
-    pub sql: Option<String>,
-    /// What to know before.
-    pub caveats: Vec<String>,
-    /// How to prevent it.
-    pub prevent: Vec<String>,
-}
-
-/// One finding.
-#[derive(Debug, Clone)]
-pub struct Finding {
-    /// Stable while the situation lasts.
-    pub id: String,
-    /// The first poll that showed it; nothing in a single look.
-    pub since: Option<Time>,
-    /// The reason of the `[[silence]]` that covers it.
-    pub silenced: Option<String>,
-    /// The rule's name.
-    pub rule: &'static str,
-    /// How bad.
-    pub severity: Severity,
-    /// One sentence.
-    pub summary: String,
-    /// Evidence, one sentence each.
-    pub detail: Vec<String>,
-    /// Key texts, at most 1,000.
-    pub keys: Vec<String>,
-    /// The keys again, with names, as many as `keys`.
-    pub key_reports: Vec<KeyReport>,
-    /// How many keys there are.
-    pub key_count: usize,
-    /// The keys' database, where it is one.
-    pub database: Option<String>,
-    /// The subject's own sessions.
-    pub pids: Vec<Pid>,
-    /// The prepared transaction.
-    pub gid: Option<String>,
-    /// Who waits: chains that end at the subject.
-    pub waiters: Vec<Pid>,
-    /// The longest of them.
-    pub longest_wait: Option<Waited>,
-    /// How long the keys have been held: the longest.
-    pub held: Option<HeldFor>,
-    /// What to do.
-    pub advice: Advice,
 }

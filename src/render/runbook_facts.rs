@@ -189,11 +189,11 @@ fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&Lock
         ScopeReport::Unknown => "scope not proved".to_owned(),
     });
     lines.push(facts.join("; "));
-    if let Some(seen) = &lock.first_seen
+    // A statement that was there by chance when the lock was first seen would be taken for the one that took it.
+    if let Some(seen) = lock.first_seen.as_ref().filter(|seen| seen.certain)
         && let Some(query) = &seen.query
     {
-        let what = if seen.certain { "taken by" } else { "first seen with the statement" };
-        lines.push(format!("{what}: {}", statement(query)));
+        lines.push(format!("taken by: {}", statement(query)));
     }
     if let Some(query) = holder.query.as_deref().filter(|query| !query.is_empty()) {
         let what = if holder.state == Some("active") {

@@ -140,13 +140,12 @@ fn verdict(report: &TargetReport, blind: Option<&Finding>) -> (Paint, String) {
             parts.push(format!("{number} {}", severity.name()));
         }
     }
-    match worst {
-        Some(worst) => {
-            let findings = style::count(counted(report).count(), "finding");
-            (Paint::Severity(worst), format!("{findings}: {}", parts.join(", ")))
-        }
-        None => (Paint::Good, format!("nothing wrong: {}", totals(&report.counts, "advisory lock"))),
+    if let Some(worst) = worst {
+        let findings = style::count(counted(report).count(), "finding");
+        return (Paint::Severity(worst), format!("{findings}: {}", parts.join(", ")));
     }
+    let key = report.only_key.as_ref().map(|key| format!(" with key {key}")).unwrap_or_default();
+    (Paint::Good, format!("nothing wrong{key}: {}", totals(&report.counts, "advisory lock")))
 }
 
 fn totals(counts: &Counts, thing: &str) -> String {

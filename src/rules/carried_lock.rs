@@ -56,11 +56,16 @@ impl CarriedLock {
         if !draft.proved {
             draft.severity = Severity::Warning;
         }
+        let quiet = holds.iter().map(|hold| hold.quiet).max_by_key(|quiet| quiet.lasted).unwrap_or_default();
+        let how_long = if draft.proved {
+            format!("for at least {}", words::duration(draft.held.unwrap_or_default().at_least))
+        } else {
+            format!("in each poll of the last {}", words::duration(quiet.lasted))
+        };
         draft.summary = format!(
-            "{} carries {} from statement to statement for at least {}; {}.",
+            "{} carries {} from statement to statement {how_long}; {}.",
             words::session_label(context, pid),
             words::keys_label(context, &draft.keys),
-            words::duration(draft.held.unwrap_or_default().at_least),
             words::waiters(context, &draft.waiters),
         );
         draft.detail = words::evidence(context, &draft, &holds);
@@ -72,7 +77,7 @@ impl CarriedLock {
             format!(
                 "Not proved: the lock was there in each of the last {} polls, and no statement of the session in them \
                  called an advisory lock function.",
-                holds.iter().map(|hold| hold.quiet.polls).max().unwrap_or_default()
+                quiet.polls
             )
         });
         Some(draft)

@@ -54,7 +54,7 @@ fn plain(text: &str) -> String {
         (r"\d\d:\d\d:\d\d", "TIME"),
         (r"\bpids? \d+(, \d+)*", "PID"),
         (r"(?m)^\s+\d{2,7}$", " PID"),
-        (r"\b\d+ ([\w-]+ as \w)", "PID $1"),
+        (r"\b\d+ +([\w-]+ as \w)", "PID $1"),
         (r"\b\d+ s ago\b", "AGE"),
         (r"\b\d+(\.\d+)? ms\b", "AGE"),
         (r"\b(\d+(\.\d+)?[dhms])+\b", "AGE"),

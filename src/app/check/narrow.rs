@@ -22,6 +22,7 @@ pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Durati
         .flat_map(|lock| lock.holder.pid.into_iter().chain(lock.waiters.iter().map(|waiter| waiter.pid)))
         .collect();
     report.waits.retain(|wait| involved.contains(&wait.pid));
+    report.only_key = Some(text);
 }
 
 /// Whether a finding is about the key. Its own list may be cut; then the lock of one of its sessions tells.

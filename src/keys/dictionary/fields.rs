@@ -80,8 +80,13 @@ impl<'r, 's, 't> Fields<'r, 's, 't> {
 
     /// A field that is a text.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        self.word(name).map(str::to_owned)
+    }
+
+    /// The same, only to be looked at.
+    fn word(&mut self, name: &str) -> Option<&'t str> {
         let value = self.get(name)?;
-        let text = value.get_ref().as_str().map(str::to_owned);
+        let text = value.get_ref().as_str();
         if text.is_none() {
             self.wrong_type(name, value, "a text in quotes");
         }
@@ -116,11 +121,11 @@ impl<'r, 's, 't> Fields<'r, 's, 't> {
     /// A field that is one of these words.
     pub(super) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.get(name)?;
-        let text = self.text(name)?;
+        let text = self.word(name)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, chosen)| *chosen);
         if chosen.is_none() {
             let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            let hint = closest(&text, words.iter().copied()).map(|near| format!(" (did you mean `{near}`?)"));
+            let hint = closest(text, words.iter().copied()).map(|near| format!(" (did you mean `{near}`?)"));
             let hint = hint.unwrap_or_default();
             self.report
                 .error(value.span(), format!("`{name}` cannot be `{text}`: it is one of {}{hint}", words.join(", ")));
@@ -131,8 +136,8 @@ impl<'r, 's, 't> Fields<'r, 's, 't> {
     /// A field that is a length of time, not zero.
     pub(super) fn duration(&mut self, name: &str) -> Option<Duration> {
         let value = self.get(name)?;
-        let text = self.text(name)?;
-        match humantime::parse_duration(&text) {
+        let text = self.word(name)?;
+        match humantime::parse_duration(text) {
             Ok(duration) if !duration.is_zero() => Some(duration),
             _ => {
                 let message = format!("`{name}` cannot be `{text}`: write a length of time such as 90s, 15m or 1h30m");

@@ -12,6 +12,7 @@ mod fields;
 mod key_entry;
 mod key_matcher;
 mod others;
+mod pieces;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,17 @@ pub struct Declared<T> {
     pub name_span: Range<usize>,
     /// Where it says what it covers: the value of `key`, `range`, `until` and so on.
     pub subject_span: Range<usize>,
+}
+
+impl<T> Declared<T> {
+    /// The same, read from a piece of the text that begins at that byte.
+    fn shifted(self, begin: usize) -> Self {
+        Self { name_span: shifted(&self.name_span, begin), subject_span: shifted(&self.subject_span, begin), ..self }
+    }
+}
+
+fn shifted(span: &Range<usize>, begin: usize) -> Range<usize> {
+    begin + span.start..begin + span.end
 }
 
 /// A `[[key]]` entry with what it was made of.
@@ -90,7 +102,9 @@ impl Dictionary {
     pub fn parse_tables(file: &str, text: &str, table: &DeTable<'_>) -> Result<Self, Vec<Problem>> {
         let source = SourceText::new(file, text);
         let mut report = Reporter::new(&source, false);
-        let read = Read::tables(table, &mut report);
+        let mut read = Read::default();
+        read.add(table, &mut report);
+        read.unique(&mut report);
         let problems = report.problems;
         if problems.is_empty() { Ok(read.into_dictionary(source)) } else { Err(in_order(problems)) }
     }
@@ -98,6 +112,12 @@ impl Dictionary {
     /// What can be used of a file, and every problem of it: for lint.
     pub fn read(file: &str, text: &str, others: &[&str]) -> (Self, Vec<Problem>) {
         let source = SourceText::new(file, text);
+        if let Some(read) = pieces::read(&source) {
+            let mut report = Reporter::new(&source, false);
+            read.unique(&mut report);
+            let problems = report.problems;
+            return (read.into_dictionary(source), in_order(problems));
+        }
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut report = Reporter::new(&source, !errors.is_empty());
         for error in &errors {
@@ -107,7 +127,9 @@ impl Dictionary {
         // One broken line often breaks several rules of the language.
         report.problems.dedup_by_key(|problem| problem.line);
         let syntax: Vec<usize> = report.problems.iter().map(|problem| problem.line).collect();
-        let read = Read::tables(table.get_ref(), &mut report);
+        let mut read = Read::default();
+        read.add(table.get_ref(), &mut report);
+        read.unique(&mut report);
         top_level(table.get_ref(), others, &mut report);
         let mut problems = report.problems;
         // What follows from a broken line is no news.
@@ -149,16 +171,30 @@ struct Read {
 }
 
 impl Read {
-    fn tables(table: &DeTable<'_>, report: &mut Reporter<'_>) -> Self {
-        let mut read = Self::default();
-        each(table, "key", report, |fields| read.keys.extend(key_entry::read(fields)));
-        each(table, "holder", report, |fields| read.holders.extend(others::holder(fields)));
-        each(table, "silence", report, |fields| read.silences.extend(others::silence(fields)));
-        let keys = read.keys.iter().map(|key| (key.declared.value.name.as_str(), key.declared.name_span.clone()));
+    /// Adds what a table declares.
+    fn add(&mut self, table: &DeTable<'_>, report: &mut Reporter<'_>) {
+        each(table, "key", report, |fields| self.keys.extend(key_entry::read(fields)));
+        each(table, "holder", report, |fields| self.holders.extend(others::holder(fields)));
+        each(table, "silence", report, |fields| self.silences.extend(others::silence(fields)));
+    }
+
+    /// Adds what the piece of the text that begins at that byte declares.
+    fn append(&mut self, piece: Self, begin: usize) {
+        self.keys.extend(piece.keys.into_iter().map(|key| DeclaredKey {
+            declared: key.declared.shifted(begin),
+            holders_span: key.holders_span.map(|span| shifted(&span, begin)),
+            ..key
+        }));
+        self.holders.extend(piece.holders.into_iter().map(|holder| holder.shifted(begin)));
+        self.silences.extend(piece.silences.into_iter().map(|silence| silence.shifted(begin)));
+    }
+
+    /// Tells names that are there twice.
+    fn unique(&self, report: &mut Reporter<'_>) {
+        let keys = self.keys.iter().map(|key| (key.declared.value.name.as_str(), key.declared.name_span.clone()));
         unique(keys, "[[key]]", report);
-        let holders = read.holders.iter().map(|holder| (holder.value.name.as_str(), holder.name_span.clone()));
+        let holders = self.holders.iter().map(|holder| (holder.value.name.as_str(), holder.name_span.clone()));
         unique(holders, "[[holder]]", report);
-        read
     }
 
     fn into_dictionary(self, source: SourceText) -> Dictionary {

@@ -48,6 +48,11 @@ pub fn verify(facts: &Facts<'_>) -> Option<String> {
             Some(format!("{VERIFY}pglockwatch check"))
         }
         "key-collision" => Some(format!("{VERIFY}pglockwatch keys lint")),
+        // One look cannot see a leak on a busy connection.
+        "carried-lock" => {
+            let observe = facts.context.thresholds.idle.as_secs() * 5 / 4 + 1;
+            facts.key_text().map(|key| format!("{VERIFY}{} --observe {observe}s", words::check_key(&key)))
+        }
         _ => facts.key_text().map(|key| format!("{VERIFY}{}", words::check_key(&key))),
     }
 }

@@ -118,9 +118,8 @@ fn held(lock: &LockReport) -> Vec<String> {
     lines.push(format!("{}, {scope}{expected}", lock.mode));
     if let Some(seen) = &lock.first_seen {
         let mut line = format!("first seen {} UTC", seen.at.format("%H:%M:%S"));
-        if let Some(query) = &seen.query {
-            let what = if seen.certain { "taken by" } else { "with the statement" };
-            let _ = write!(line, ", {what}: {}", runbook_facts::statement(query));
+        if let Some(query) = seen.query.as_ref().filter(|_| seen.certain) {
+            let _ = write!(line, ", taken by: {}", runbook_facts::statement(query));
         }
         lines.push(line);
     }

@@ -1,0 +1,123 @@
+//! A finding and what to do about it.
+
+use super::{HeldFor, KeyReport, Waited};
+use crate::model::{Pid, Time};
+
+/// How bad a finding is. The order is that of urgency: the greatest is the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing, counts as nothing.
+    Info,
+    /// Could not be judged.
+    Unknown,
+    /// Act in working hours.
+    Warning,
+    /// Act now.
+    Critical,
+}
+
+impl Severity {
+    /// All severities, worst first.
+    pub const WORST_FIRST: [Self; 4] = [Self::Critical, Self::Warning, Self::Unknown, Self::Info];
+
+    /// The name in JSON and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What a person may do about a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// End the session, guarded.
+    Terminate,
+    /// Cancel a waiter, guarded.
+    CancelWaiter,
+    /// Ask the transaction manager, then finish the prepared transaction.
+    FinishPrepared,
+    /// Let the pooler reconnect.
+    ReconnectPooler,
+    /// Grant our role what it needs.
+    Grant,
+    /// Mend the dictionary.
+    FixDictionary,
+    /// Look first: it may be work.
+    Investigate,
+    /// Nothing to do.
+    None,
+}
+
+impl Action {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "terminate",
+            Self::CancelWaiter => "cancel-waiter",
+            Self::FinishPrepared => "finish-prepared",
+            Self::ReconnectPooler => "reconnect-pooler",
+            Self::Grant => "grant",
+            Self::FixDictionary => "fix-dictionary",
+            Self::Investigate => "investigate",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What to do about a finding, in words and as a statement that a person may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// Which kind of thing to do.
+    pub action: Action,
+    /// In this order, one sentence each.
+    pub steps: Vec<String>,
+    /// One statement, guarded: it does nothing once the situation has changed.
+    pub sql: Option<String>,
+    /// What to know before.
+    pub caveats: Vec<String>,
+    /// How to prevent it.
+    pub prevent: Vec<String>,
+}
+
+/// One finding.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// Stable while the situation lasts.
+    pub id: String,
+    /// The first poll that showed it; nothing in a single look.
+    pub since: Option<Time>,
+    /// The reason of the `[[silence]]` that covers it.
+    pub silenced: Option<String>,
+    /// The rule's name.
+    pub rule: &'static str,
+    /// How bad.
+    pub severity: Severity,
+    /// One sentence.
+    pub summary: String,
+    /// Evidence, one sentence each.
+    pub detail: Vec<String>,
+    /// Key texts, at most 1,000.
+    pub keys: Vec<String>,
+    /// The keys again, with names, as many as `keys`.
+    pub key_reports: Vec<KeyReport>,
+    /// How many keys there are.
+    pub key_count: usize,
+    /// The keys' database, where it is one.
+    pub database: Option<String>,
+    /// The subject's own sessions.
+    pub pids: Vec<Pid>,
+    /// The prepared transaction.
+    pub gid: Option<String>,
+    /// Who waits: chains that end at the subject.
+    pub waiters: Vec<Pid>,
+    /// The longest of them.
+    pub longest_wait: Option<Waited>,
+    /// How long the keys have been held: the longest.
+    pub held: Option<HeldFor>,
+    /// What to do.
+    pub advice: Advice,
+}

@@ -1,0 +1,165 @@
+//! A lock, its holder and who queues for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::HeldFor;
+use crate::keys::{Kind, Source};
+use crate::model::{KeyNumbers, Pid, Time};
+
+/// Key and names of a lock.
+#[derive(Debug, Clone)]
+pub struct KeyReport {
+    /// Key text.
+    pub text: String,
+    /// The numbers.
+    pub numbers: KeyNumbers,
+    /// The database's name; nothing for node-wide keys.
+    pub database: Option<String>,
+    /// The names it has.
+    pub names: Vec<NameReport>,
+}
+
+/// One name of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameReport {
+    /// The bare name.
+    pub name: String,
+    /// The name as people read it.
+    pub label: String,
+    /// Dictionary or well-known.
+    pub source: Source,
+    /// What the lock is for.
+    pub kind: Kind,
+    /// Module or service.
+    pub owner: Option<String>,
+    /// Team.
+    pub team: Option<String>,
+    /// Where to ask.
+    pub contact: Option<String>,
+    /// Free text.
+    pub note: Option<String>,
+    /// A link for on-call.
+    pub runbook: Option<String>,
+    /// A built-in name that only circumstances speak for.
+    pub may_be: bool,
+}
+
+/// Session, transaction, or unknown: `pg_locks` does not store it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScopeReport {
+    /// Proved to be session scope.
+    Session,
+    /// A prepared transaction's.
+    Transaction,
+    /// Everything else.
+    Unknown,
+}
+
+impl ScopeReport {
+    /// The name in JSON and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One granted advisory row.
+#[derive(Debug, Clone)]
+pub struct LockReport {
+    /// Key and names.
+    pub key: KeyReport,
+    /// As `ExclusiveLock`.
+    pub mode: &'static str,
+    /// What is known of its scope.
+    pub scope: ScopeReport,
+    /// Declared to be held for long.
+    pub hold_expected: bool,
+    /// How long it has been held.
+    pub held: HeldFor,
+    /// The statement that was current when the lock first appeared.
+    pub first_seen: Option<FirstSeen>,
+    /// Who holds it; shared by all locks of one holder.
+    pub holder: Arc<HolderReport>,
+    /// Who queues for exactly this key, longest first.
+    pub waiters: Vec<WaiterReport>,
+    /// Rules that name this lock.
+    pub rules: Vec<&'static str>,
+}
+
+/// Which statement was current when a lock first appeared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstSeen {
+    /// The server's clock at that poll.
+    pub at: Time,
+    /// The statement.
+    pub query: Option<Arc<str>>,
+    /// It was running or had just ended: it took the lock.
+    pub certain: bool,
+}
+
+/// A session or a prepared transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderReport {
+    /// The backend; nothing for a prepared transaction.
+    pub pid: Option<Pid>,
+    /// The prepared transaction's gid.
+    pub gid: Option<String>,
+    /// As `client backend`.
+    pub backend_type: Option<String>,
+    /// When it connected.
+    pub backend_start: Option<Time>,
+    /// The role.
+    pub user: Option<String>,
+    /// The raw `application_name`.
+    pub application: Option<String>,
+    /// Address.
+    pub client_addr: Option<String>,
+    /// Port.
+    pub client_port: Option<i32>,
+    /// As `idle in transaction`.
+    pub state: Option<&'static str>,
+    /// How long in that state.
+    pub state_for: Option<Duration>,
+    /// How long in its transaction.
+    pub transaction_for: Option<Duration>,
+    /// The current or last statement: not the one that took the lock.
+    pub query: Option<String>,
+    /// The application group, as pools and labels have it; empty for a prepared transaction.
+    pub application_group: String,
+    /// Idle outside a transaction for at least the idle threshold.
+    pub long_idle: bool,
+}
+
+/// One session that queues for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaiterReport {
+    /// The backend.
+    pub pid: Pid,
+    /// How long it has waited.
+    pub waited: Waited,
+    /// As `ExclusiveLock`.
+    pub mode: &'static str,
+    /// Holders in a conflicting mode, and the waiter ahead of it.
+    pub blocked_by: Vec<Pid>,
+    /// The role.
+    pub user: Option<String>,
+    /// The raw `application_name`.
+    pub application: Option<String>,
+    /// Address.
+    pub client_addr: Option<String>,
+    /// As `client backend`.
+    pub backend_type: Option<String>,
+}
+
+/// How long a session has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waited {
+    /// The time.
+    pub duration: Duration,
+    /// It is an upper bound (PostgreSQL 12 and 13, a wait that was there at the first poll): printed `<= 12s`.
+    pub upper_bound: bool,
+}
