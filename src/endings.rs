@@ -15,7 +15,6 @@ use crate::rules::{Context, Draft};
 #[derive(Debug, Default)]
 pub struct Endings {
     subjects: BTreeMap<String, Subject>,
-    started_at: Option<Time>,
 }
 
 /// Enough of a finding to recognise in the next poll what became of it.
@@ -38,12 +37,10 @@ struct Session {
 impl Endings {
     /// Takes in a poll's findings and says which of the last poll's are over, and how.
     pub fn observe(&mut self, context: &Context<'_>, drafts: &[Draft]) -> Vec<Ended> {
-        let started_at = context.observed.snapshot.server.started_at;
-        let restarted = self.started_at.is_some_and(|before| before != started_at);
+        let restarted = context.observed.restarted;
         let now: BTreeMap<String, Subject> =
             drafts.iter().map(|draft| (id(context, draft), Subject::of(context, draft))).collect();
         let before = std::mem::replace(&mut self.subjects, now);
-        self.started_at = Some(started_at);
         let over = before.into_iter().filter(|(id, _)| !self.subjects.contains_key(id));
         over.map(|(id, subject)| {
             let how = if restarted { Ending::ServerRestarted } else { subject.ending(context.observed) };

@@ -63,6 +63,7 @@ fn server(context: &Context<'_>) -> ServerReport {
         version: server.version.clone(),
         in_recovery: server.in_recovery,
         started_at: server.started_at,
+        restarted: context.observed.restarted,
         role: server.role.clone(),
         sees_all_sessions: server.sees_all_sessions,
         can_signal: server.can_signal,

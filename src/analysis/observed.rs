@@ -156,6 +156,9 @@ pub struct Observed {
     pub polls: u64,
     /// From the first poll to this one.
     pub observed: Duration,
+    /// Since the last poll the server was restarted, or recovered from a crash of one of its processes: all sessions
+    /// and their locks were lost.
+    pub restarted: bool,
     /// Every granted advisory row, by key, mode and holder.
     pub holds: Vec<Hold>,
     /// Every waiting session.

@@ -165,6 +165,8 @@ pub struct ServerReport {
     pub in_recovery: bool,
     /// Start of the postmaster.
     pub started_at: Time,
+    /// Since the last poll it was restarted, or recovered from a crash of one of its processes.
+    pub restarted: bool,
     /// Our role.
     pub role: String,
     /// Our role sees the state of all sessions.

@@ -279,3 +279,18 @@ fn a_restart_forgets_everything() {
     let observed = eyes.see(world.to(70.0).poll());
     assert_eq!(hold(&observed, 10).held.at_least, Duration::ZERO);
 }
+
+#[test]
+fn a_crash_of_one_process_is_a_restart_though_the_postmaster_lives_on() {
+    let (mut world, mut eyes) = (World::new(), Eyes::default());
+    world.connect(3, "").connect(10, "api").hold(10, key(1));
+    world.backend(3).backend_type = "checkpointer".to_owned();
+    assert!(!eyes.see(world.to(1.0).poll()).restarted);
+    assert!(!eyes.see(world.to(2.0).poll()).restarted);
+    world.backend(3).backend_start = Some(at(2.5));
+    assert!(eyes.see(world.to(3.0).poll()).restarted);
+    assert!(!eyes.see(world.to(4.0).poll()).restarted);
+    // Not to see it any more, for want of a right, is no restart.
+    world.backend(3).backend_start = None;
+    assert!(!eyes.see(world.to(5.0).poll()).restarted);
+}

@@ -44,6 +44,7 @@ pub struct Tracker {
     first: Duration,
     last: Option<Moment>,
     server_started: Option<Time>,
+    checkpointer_started: Option<Time>,
     holds: HashMap<HoldId, HoldMemory>,
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
@@ -53,9 +54,9 @@ pub struct Tracker {
 impl Tracker {
     /// Takes in one poll and says what is known after it.
     pub fn observe(&mut self, mut snapshot: Snapshot, names: TargetNames<'_>) -> Observed {
-        if self.server_started != Some(snapshot.server.started_at) {
-            // A restart loses all advisory locks, and pids begin anew.
-            self.server_started = Some(snapshot.server.started_at);
+        let restarted = self.restarted(&snapshot);
+        if restarted {
+            // All advisory locks are lost, and pids begin anew.
             self.holds.clear();
             self.backends.clear();
             self.waits = WaitMemory::default();
@@ -79,6 +80,7 @@ impl Tracker {
         let holds = self.holds(&snapshot, &backends, &waiting, names, now);
         let mut observed = assemble(snapshot, backends, holds, waiting, cycles, names);
         observed.polls = self.polls;
+        observed.restarted = restarted;
         observed.observed = now.began.saturating_sub(self.first);
         observed.count_mismatches = self.count_mismatches(&observed, names, now.began);
         let before_locks = observed.snapshot.before_locks;
@@ -90,6 +92,23 @@ impl Tracker {
             .collect();
         self.last = Some(now);
         observed
+    }
+
+    /// After a crash of one process the postmaster lives on and starts all others anew, the checkpointer among them.
+    /// Without the right to see it only real restarts are noticed.
+    fn restarted(&mut self, snapshot: &Snapshot) -> bool {
+        let checkpointer = snapshot
+            .backends
+            .iter()
+            .find(|backend| backend.backend_type == "checkpointer")
+            .and_then(|backend| backend.backend_start);
+        let before = self.server_started.replace(snapshot.server.started_at);
+        let recovered = match (self.checkpointer_started, checkpointer) {
+            (Some(before), Some(now)) => before != now,
+            _ => false,
+        };
+        self.checkpointer_started = checkpointer.or(self.checkpointer_started);
+        before.is_some_and(|before| before != snapshot.server.started_at) || (before.is_some() && recovered)
     }
 
     fn holds(
@@ -327,6 +346,7 @@ fn assemble(
         snapshot,
         polls: 0,
         observed: Duration::ZERO,
+        restarted: false,
         holds,
         waiting,
         cycles,

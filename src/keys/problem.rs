@@ -94,6 +94,12 @@ impl SourceText {
         self.lines.get_or_init(begins)
     }
 
+    /// Whether the text speaks of connections, as a dictionary has no reason to.
+    fn may_hold_secrets(&self) -> bool {
+        let text = self.text.to_ascii_lowercase();
+        ["password", "dsn", "postgres://", "postgresql://"].iter().any(|word| text.contains(word))
+    }
+
     /// A problem at that place.
     pub fn problem(&self, level: Level, span: Range<usize>, message: impl AsRef<str>) -> Problem {
         let line = self.line(span.start);
@@ -106,7 +112,15 @@ impl SourceText {
             (0..=most).rev().find(|&byte| text.is_char_boundary(byte)).unwrap_or_default()
         };
         let (from, to) = (place(span.start), place(span.end));
-        let (excerpt, caret) = excerpt(text, from, to.max(from));
+        let kept = if self.may_hold_secrets() { text.find('=').map_or(0, |place| place + 1) } else { text.len() };
+        let (excerpt, caret) = if kept < text.len() {
+            // A config file or a DSN in a dictionary's place: what stands behind a name is nobody's business.
+            let (mut line, caret) = excerpt(text.get(..kept).unwrap_or_default(), from.min(kept), to.min(kept));
+            line.push_str(if line.is_empty() { "..." } else { " ..." });
+            (line, caret)
+        } else {
+            excerpt(text, from, to.max(from))
+        };
         Problem {
             file: Arc::clone(&self.name),
             line,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
 use postgres::{Client, Config, NoTls};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::conninfo::{
     Address, ChannelBinding, ConnSettings, Endpoint, Environment, Keepalives, SessionAttrs, TlsMode,
@@ -171,7 +171,14 @@ impl Attempt<'_> {
 
     fn connect(&self, encryption: Encryption, password: Option<&SecretString>) -> Result<Client, ConnectFailure> {
         let mut config = self.config(password);
-        let failed = |error: postgres::Error| failure::connect_failure(&error, self.address);
+        let failed = |error: postgres::Error| {
+            let mut failure = failure::connect_failure(&error, self.address);
+            // Whatever answers there may repeat what it was sent.
+            if let Some(sent) = password.map(ExposeSecret::expose_secret).filter(|sent| !sent.is_empty()) {
+                failure.reason = failure.reason.replace(sent, "...");
+            }
+            failure
+        };
         config.ssl_mode(match encryption {
             Encryption::Plain => return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failed),
             Encryption::Offered => SslMode::Prefer,

@@ -130,7 +130,9 @@ fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> Con
         return closed_early(address);
     }
     let what = error.to_string();
-    if what.contains("unexpected message") || what.contains("parsing") {
+    let not_postgres = matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
+        || reason.contains("bytes remaining");
+    if not_postgres || what.contains("unexpected message") || what.contains("parsing") {
         let reason = format!("the answer is not PostgreSQL's protocol ({reason})");
         return ConnectFailure::new(address, FailureKind::Connect, reason)
             .hint("Is that the port of PostgreSQL or of a pooler?");

@@ -27,6 +27,7 @@ pub fn target(name: &str) -> TargetReport {
             version: "15.18".to_owned(),
             in_recovery: false,
             started_at: time(),
+            restarted: false,
             role: "mon".to_owned(),
             sees_all_sessions: true,
             can_signal: false,

@@ -124,6 +124,9 @@ impl Settings {
     /// # Errors
     /// A DSN cannot be used, a file cannot be read, or two targets would have one name.
     pub fn targets(&mut self, around: Surroundings<'_>, habits: Habits) -> Result<Vec<Target>> {
+        if let Some(name) = around.environment.unreadable() {
+            return Err(Error::usage(format!("the value of {name} is not UTF-8")).hint("Set it anew, or unset it."));
+        }
         let sources = sources::find(&self.args, &self.config, self.config_file.as_ref(), around.environment)?;
         let mut targets = Vec::with_capacity(sources.len());
         for source in &sources {

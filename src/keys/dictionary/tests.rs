@@ -316,3 +316,12 @@ fn tables_of_the_wrong_shape_are_told() {
         assert_eq!(problems(text).len(), count, "{text}: {:?}", problems(text));
     }
 }
+
+#[test]
+fn a_config_file_in_a_dictionarys_place_does_not_show_its_password() {
+    for text in ["host=h password=hunter2\n", "dsn = \"host=h password=hunter2\"\n", "[[target]]\ndsn=hunter2\n"] {
+        let problems = Dictionary::parse("k.toml", text).unwrap_err();
+        let shown: String = problems.iter().map(ToString::to_string).collect();
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -20,6 +20,11 @@ pub trait Environment {
     /// # Errors
     /// As [`std::fs`] gives them; also if it is no regular file or over 16 MB.
     fn read(&self, path: &Path) -> io::Result<SmallFile>;
+    /// The name of a variable that says where to connect, or how, and whose value is no UTF-8: [`Environment::var`]
+    /// cannot give it, and to go on without it could mean another server.
+    fn unreadable(&self) -> Option<String> {
+        None
+    }
     /// Whether there is something at that path.
     fn exists(&self, path: &Path) -> bool;
 }
@@ -31,6 +36,14 @@ pub struct ProcessEnvironment;
 impl Environment for ProcessEnvironment {
     fn var(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        let ours = |name: &str| name.starts_with("PG") || name.starts_with("DATA_SOURCE_");
+        let mut names = std::env::vars_os()
+            .filter(|(_, value)| value.to_str().is_none())
+            .filter_map(|(name, _)| name.into_string().ok());
+        names.find(|name| ours(name))
     }
 
     fn home(&self) -> Option<PathBuf> {

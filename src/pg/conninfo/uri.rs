@@ -25,6 +25,11 @@ pub(super) fn parse(text: &str) -> Result<Options, ConnInfoError> {
     if let Some(at) = text[..authority_end].find('@') {
         credentials(&text[..at], &mut options)?;
         rest = &text[at + 1..];
+        // No host has an @: it belongs to the password, and going on would show a piece of that as the host's name.
+        if text[at + 1..authority_end].split('?').next().is_some_and(|hosts| hosts.contains('@')) {
+            return Err(ConnInfoError::new("the connection URI has two @ before its hosts")
+                .hint("In a password write @ as %40."));
+        }
     }
     let rest = hosts(rest, &mut options)?;
     let (dbname, parameters) = match rest.strip_prefix('/') {
@@ -160,6 +165,13 @@ mod tests {
 
     fn some(user: &str, host: &str, port: &str, dbname: &str) -> Vec<Option<String>> {
         [user, host, port, dbname].iter().map(|text| (!text.is_empty()).then(|| (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_at_sign_in_a_password_does_not_become_a_host() {
+        let error = parse("u:p@hunter2@h/db").unwrap_err();
+        assert!(!error.message().contains("hunter2") && error.message().contains("two @"), "{}", error.message());
+        assert!(parse("u:p%40hunter2@h/db?application_name=a@b").is_ok());
     }
 
     #[test]

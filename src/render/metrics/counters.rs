@@ -36,7 +36,6 @@ pub(super) struct Counters {
     durations: [u64; BUCKETS.len()],
     duration_sum: f64,
     restarts: u64,
-    started_at: Option<Time>,
     begun: BTreeMap<&'static str, u64>,
     /// Ids of the findings of the last good poll.
     present: HashSet<String>,
@@ -61,8 +60,7 @@ impl Counters {
         // Nothing was seen: what was there before is not over.
         let Some(server) = &report.server else { return };
         self.observe_findings(report);
-        self.restarts += u64::from(self.started_at.is_some_and(|before| before != server.started_at));
-        self.started_at = Some(server.started_at);
+        self.restarts += u64::from(server.restarted);
         self.observe_holders(report);
     }
 

@@ -129,8 +129,7 @@ impl History {
             );
             return self.push(Entry { text, ..entry(target, at, What::Began) });
         };
-        let started = |report: &TargetReport| report.server.as_ref().map(|server| server.started_at);
-        if started(before) != started(report) {
+        if report.server.as_ref().is_some_and(|server| server.restarted) {
             let text = "all its sessions and advisory locks are gone".to_owned();
             self.push(Entry { text, ..entry(target, at, What::Restarted) });
         }
