@@ -18,5 +18,6 @@ mod output;
 mod purity;
 mod real_tools;
 mod runner;
+mod statements;
 mod support;
 mod top;

@@ -3,7 +3,7 @@
 //! Pure text from facts.
 
 use super::facts::{Facts, labelled};
-use super::statement::{Holding, Queued, Rest};
+use super::statement::{Holding, Queued, Rest, Source};
 use super::words;
 use crate::analysis::HolderRef;
 use crate::keys::key;
@@ -26,6 +26,14 @@ pub fn of_ending(facts: &Facts<'_>, holdings: &[Holding]) -> Vec<String> {
         caveats.push(old_holder(facts));
     } else {
         caveats.extend(several(facts, holdings));
+    }
+    if facts.source() == Source::Functions {
+        // pg_terminate_backend() looks up whether the session's role is a superuser: a lock on a shared catalogue.
+        caveats.push(
+            "The server needs a free place in the lock table to end another role's session: if the statement answers \
+             'out of shared memory', it has done nothing; run it again, over the same connection, until it gets one."
+                .to_owned(),
+        );
     }
     caveats.extend(who_may(facts, &holdings.iter().map(|holding| holding.pid).collect::<Vec<_>>()));
     caveats
