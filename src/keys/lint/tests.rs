@@ -209,3 +209,20 @@ fn errors_and_doubts_of_all_files_come_together_and_in_order() {
     let places: Vec<(&str, usize, Level)> = found.problems.iter().map(|p| (&*p.file, p.line, p.level)).collect();
     assert_eq!(places, [("one", 3, Level::Error), ("one", 7, Level::Error), ("two", 3, Level::Lint)]);
 }
+
+#[test]
+fn a_file_with_two_dozen_different_mistakes_gets_as_many_messages_each_at_its_place() {
+    let text = include_str!("mistakes.toml");
+    let found = lint(&[file("mistakes.toml", text)], settings(1));
+    let places: Vec<(usize, usize)> = found.problems.iter().map(|problem| (problem.line, problem.column)).collect();
+    let expected = [
+        [(4, 1), (7, 7), (10, 8), (13, 9), (16, 9), (19, 8), (23, 9), (24, 1)],
+        [(27, 8), (29, 1), (34, 8), (38, 9), (42, 12), (46, 11), (50, 16), (54, 11)],
+        [(57, 10), (61, 14), (62, 1), (65, 1), (68, 1), (73, 9), (74, 3), (78, 7)],
+    ];
+    assert_eq!(places, expected.concat());
+    let mut messages: Vec<&str> = found.problems.iter().map(|problem| problem.message.as_str()).collect();
+    messages.sort_unstable();
+    messages.dedup();
+    assert_eq!(messages.len(), places.len(), "no message is said twice");
+}
