@@ -67,7 +67,13 @@ if [ -n "$pid" ] && { [ ! -d /proc/self ] || [ "/proc/$pid/cwd" -ef "$1/data" ];
         tries=$((tries + 1))
     done
 fi
-rm -rf -- "$1"
+# An initdb that was at work when we went still makes files for a moment: again, until all of it is gone.
+tries=0
+while [ -e "$1" ] && [ "$tries" -lt 300 ]; do
+    rm -rf -- "$1" 2>/dev/null
+    [ -e "$1" ] && sleep 0.1
+    tries=$((tries + 1))
+done
 "#;
 
 impl Folder {
