@@ -3,7 +3,7 @@
 //! Pure: it knows what the poller hands in and reads nothing itself. It remembers what is needed to say since when a
 //! finding has been there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::analysis::report::TargetReport;
@@ -89,10 +89,5 @@ impl Monitor {
     pub fn set_rules(&mut self, thresholds: Thresholds, grouping: Grouping) {
         self.thresholds = thresholds;
         self.grouping = grouping;
-    }
-
-    /// Since when each present finding has been there, by id.
-    pub fn present(&self) -> BTreeMap<&str, Time> {
-        self.since.iter().map(|(id, &since)| (id.as_str(), since)).collect()
     }
 }

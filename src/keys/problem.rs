@@ -66,12 +66,14 @@ pub struct SourceText {
     text: Arc<str>,
     /// Made when the first problem asks for it: most files have none.
     lines: OnceLock<Vec<usize>>,
+    /// Whether it may hold secrets: found out once, for a file may have many problems.
+    secrets: OnceLock<bool>,
 }
 
 impl SourceText {
     /// A file's name and its text.
     pub fn new(name: &str, text: &str) -> Self {
-        Self { name: name.into(), text: text.into(), lines: OnceLock::new() }
+        Self { name: name.into(), text: text.into(), lines: OnceLock::new(), secrets: OnceLock::new() }
     }
 
     /// The file's name.
@@ -96,8 +98,10 @@ impl SourceText {
 
     /// Whether the text speaks of connections, as a dictionary has no reason to.
     fn may_hold_secrets(&self) -> bool {
-        let text = self.text.to_ascii_lowercase();
-        ["password", "dsn", "postgres://", "postgresql://"].iter().any(|word| text.contains(word))
+        *self.secrets.get_or_init(|| {
+            let text = self.text.to_ascii_lowercase();
+            ["password", "dsn", "postgres://", "postgresql://"].iter().any(|word| text.contains(word))
+        })
     }
 
     /// A problem at that place.

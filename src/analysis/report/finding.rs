@@ -40,8 +40,6 @@ pub enum Action {
     CancelWaiter,
     /// Ask the transaction manager, then finish the prepared transaction.
     FinishPrepared,
-    /// Let the pooler reconnect.
-    ReconnectPooler,
     /// Grant our role what it needs.
     Grant,
     /// Mend the dictionary.
@@ -59,7 +57,6 @@ impl Action {
             Self::Terminate => "terminate",
             Self::CancelWaiter => "cancel-waiter",
             Self::FinishPrepared => "finish-prepared",
-            Self::ReconnectPooler => "reconnect-pooler",
             Self::Grant => "grant",
             Self::FixDictionary => "fix-dictionary",
             Self::Investigate => "investigate",

@@ -44,7 +44,7 @@ pub fn advise(context: &Context<'_>, draft: &Draft) -> Advice {
         Action::FinishPrepared => prepared::finish(&facts),
         Action::Grant => grant(&facts),
         Action::Investigate => investigate(&facts),
-        Action::FixDictionary | Action::ReconnectPooler | Action::None => Advice {
+        Action::FixDictionary | Action::None => Advice {
             action: draft.action,
             steps: with_frame(&facts, look::look(&facts)),
             sql: None,
