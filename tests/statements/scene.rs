@@ -295,12 +295,17 @@ impl<'a> Scene<'a> {
 /// The finding of this rule about these sessions, all of its `pids`.
 #[track_caller]
 pub fn finding(findings: &[Value], rule: &str, sessions: &[&Session]) -> Value {
+    let pids: Vec<i32> = sessions.iter().map(|session| session.pid).collect();
+    finding_in(findings, rule, sessions).unwrap_or_else(|| panic!("no {rule} about {pids:?}: {findings:#?}"))
+}
+
+/// The same, if it is there.
+pub fn finding_in(findings: &[Value], rule: &str, sessions: &[&Session]) -> Option<Value> {
     let wanted: BTreeSet<i64> = sessions.iter().map(|session| session.pid.into()).collect();
     let about = |finding: &Value| -> BTreeSet<i64> {
         finding["pids"].as_array().unwrap().iter().filter_map(Value::as_i64).collect()
     };
-    let found = findings.iter().find(|finding| finding["rule"] == rule && about(finding) == wanted);
-    found.cloned().unwrap_or_else(|| panic!("no {rule} about {wanted:?}: {findings:#?}"))
+    findings.iter().find(|finding| finding["rule"] == rule && about(finding) == wanted).cloned()
 }
 
 /// The statement in a finding's advice.
