@@ -124,31 +124,53 @@ fn a_leak_appears_is_found_is_freed_by_its_statement_and_moves_to_history() {
     assert_eq!(terminal.wait(SOON), 0);
 }
 
+/// Our backend alone, or every process of the server: what SIGSTOP does to them is the same, what a new connection
+/// would see is not.
+fn processes(cluster: &Cluster, all: bool) -> Vec<u32> {
+    let mut client = superuser(cluster);
+    let which = if all { "pid <> pg_backend_pid()" } else { "application_name = 'pglockwatch'" };
+    let list = format!("SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE {which}");
+    let listed = crate::support::session::single(&mut client, &list).unwrap();
+    let mut pids: Vec<u32> = listed.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    if all {
+        pids.push(cluster.pid());
+    }
+    pids
+}
+
 #[test]
 fn a_server_that_stops_leaves_keys_working_and_comes_back() {
     let cluster = cluster();
     let _leak = leak(&cluster, "api", 612_001);
     let home = tempfile::tempdir().unwrap();
     let mut terminal = open(&cluster, home.path());
-    terminal.wait_for("idle-holder", SOON);
-    let mut client = superuser(&cluster);
-    let backends = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pglockwatch'";
-    let ours: u32 = crate::support::session::single(&mut client, backends).unwrap().parse().unwrap();
-    signal(ours, Signal::STOP);
-    terminal.wait_for("no answer for", SOON);
-    terminal.wait_for("the rows below are from", SOON);
-    for (key, text) in [("2", "Locks 1"), ("?", "Help"), ("\u{1b}", "Locks 1"), ("5", "Keys 1")] {
-        terminal.send(key);
-        terminal.wait_for(text, AT_ONCE);
-        // A lone Esc must not become the beginning of an escape sequence.
-        std::thread::sleep(Duration::from_millis(100));
+    for all in [false, true] {
+        terminal.wait_for("idle-holder", SOON);
+        let stopped = processes(&cluster, all);
+        for &pid in &stopped {
+            signal(pid, Signal::STOP);
+        }
+        terminal.wait_for("no answer for", SOON);
+        terminal.wait_for("the rows below are from", SOON);
+        for (key, text) in [("2", "Locks 1"), ("?", "Help"), ("\u{1b}", "Locks 1"), ("5", "Keys 1")] {
+            terminal.send(key);
+            terminal.wait_for(text, AT_ONCE);
+            // A lone Esc must not become the beginning of an escape sequence.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        for &pid in &stopped {
+            signal(pid, Signal::CONT);
+        }
+        terminal.wait_for("s ago", SOON);
+        terminal.send("6");
+        terminal.wait_for("answers", SOON);
+        terminal.send("1");
     }
-    signal(ours, Signal::CONT);
-    terminal.wait_for("s ago", SOON);
-    terminal.send("6");
-    terminal.wait_for("answers", SOON);
     terminal.send("q");
     assert_eq!(terminal.wait(SOON), 0);
+    let mut client = superuser(&cluster);
+    let gone = "NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'pglockwatch')";
+    assert!(wait_until(&mut client, gone, SOON), "a connection was left behind");
 }
 
 #[test]

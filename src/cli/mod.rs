@@ -56,7 +56,7 @@ Every option may stand before or after the command.";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch the locks: a table that is drawn anew at every poll
+    /// Watch the locks: a screen on a terminal, else a table at every poll
     Top(TopArgs),
     /// Look once, or for a while, and end with an exit code for scripts and monitoring
     Check(CheckArgs),
