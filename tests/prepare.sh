@@ -205,3 +205,23 @@ want_prometheus() {
         fi
     fi
 }
+
+# postgres_exporter, for the comparison with it. It is unpacked, not installed: its package would start a service.
+want_postgres_exporter() {
+    local folder work package=prometheus-postgres-exporter
+    command -v "$package" >/dev/null && return
+    make_cache || return 0
+    folder=$(cache_folder)/postgres_exporter
+    if [ ! -x "$folder/usr/bin/$package" ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
+        work=$(mktemp -d "$(cache_folder)/fetch.XXXXXX") || return 0
+        fetch_package() { (cd "$work" && apt-get download -qq "$package" >/dev/null 2>&1); }
+        say "Fetching $package ..."
+        fetch_package || { can_install && "${as_root[@]}" apt-get update -qq >&2 && fetch_package; } || true
+        dpkg-deb -x "$work/$package"_*.deb "$work/unpacked" 2>/dev/null && rm -rf "$folder" &&
+            mv "$work/unpacked" "$folder" || say "Could not fetch: $package"
+        rm -rf "$work"
+    fi
+    if [ -x "$folder/usr/bin/$package" ]; then
+        export PGLOCKWATCH_TEST_POSTGRES_EXPORTER=$folder/usr/bin/$package
+    fi
+}

@@ -67,4 +67,23 @@ impl ExporterArgs {
             pages_without_auth: self.pages_without_auth || config.pages_without_auth,
         }
     }
+
+    /// The options that differ, as the command line names them. `--web.config.file` is not among them: a running
+    /// exporter takes another one.
+    #[must_use]
+    pub fn changed_for_good(&self, other: &Self) -> Vec<&'static str> {
+        [
+            ("--web.listen-address", self.listen_address != other.listen_address),
+            ("--web.telemetry-path", self.telemetry_path != other.telemetry_path),
+            ("--web.systemd-socket", self.systemd_socket != other.systemd_socket),
+            ("--web.show-queries", self.show_queries != other.show_queries),
+            ("--web.pool-clients", self.pool_clients != other.pool_clients),
+            ("--web.external-url", self.external_url != other.external_url),
+            ("--web.no-pages", self.no_pages != other.no_pages),
+            ("--web.pages-without-auth", self.pages_without_auth != other.pages_without_auth),
+        ]
+        .into_iter()
+        .filter_map(|(option, differs)| differs.then_some(option))
+        .collect()
+    }
 }

@@ -81,7 +81,8 @@ impl Index {
 
 impl KeyBook {
     /// The names that these dictionaries give, and the well-known ones.
-    pub fn new(dictionaries: &[Dictionary]) -> Self {
+    pub fn new<'a>(dictionaries: impl IntoIterator<Item = &'a Dictionary>) -> Self {
+        let dictionaries: Vec<&Dictionary> = dictionaries.into_iter().collect();
         let keys = || dictionaries.iter().flat_map(|dictionary| &dictionary.keys);
         let entries: Arc<[_]> = keys().map(|key| Arc::clone(&key.declared.value)).collect();
         let holders = dictionaries.iter().flat_map(|dictionary| &dictionary.holders);

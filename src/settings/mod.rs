@@ -9,6 +9,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub warnings: Vec<String>,
     /// The dictionaries for all targets.
     pub dictionaries: Vec<Dictionary>,
+    /// The names made of them and of these further files: many targets share them.
+    books: RefCell<BTreeMap<Vec<PathBuf>, Arc<KeyBook>>>,
     args: GlobalArgs,
     config: Config,
     config_file: Option<NamedFile>,
@@ -112,6 +115,7 @@ impl Settings {
             log_format: args.log_format.unwrap_or(LogFormat::Logfmt),
             warnings: Vec::new(),
             dictionaries,
+            books: RefCell::default(),
             grouping: config.application_group.clone().map(Grouping::by_regex).unwrap_or_default(),
             args,
             config,
@@ -174,10 +178,14 @@ impl Settings {
 
     /// The names from all dictionaries, and from these as well.
     fn book(&self, own: &[PathBuf], environment: &dyn Environment) -> Result<Arc<KeyBook>> {
-        let mut dictionaries = self.dictionaries.clone();
-        dictionaries.extend(files::dictionaries(own, environment)?);
-        let book = KeyBook::new(&dictionaries);
-        Ok(Arc::new(if self.args.no_well_known { book.without_well_known() } else { book }))
+        if let Some(book) = self.books.borrow().get(own) {
+            return Ok(Arc::clone(book));
+        }
+        let more = files::dictionaries(own, environment)?;
+        let book = KeyBook::new(self.dictionaries.iter().chain(&more));
+        let book = Arc::new(if self.args.no_well_known { book.without_well_known() } else { book });
+        self.books.borrow_mut().insert(own.to_vec(), Arc::clone(&book));
+        Ok(book)
     }
 
     /// The config's `[web]`.

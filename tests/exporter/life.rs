@@ -124,6 +124,22 @@ fn files_are_read_again_and_broken_ones_refused() {
     exporter.wait(SOON, "that it goes", |exporter| !page(exporter).contains("target=\"more\""));
     assert!(exporter.value("pglockwatch_polls_total{target=\"orders\",env=\"prod\",result=\"ok\"}").unwrap() > 10.0);
     assert_eq!(exporter.value("pglockwatch_config_reload_success"), Some(1.0));
+
+    // What only a restart can change is said, and said once for each time that files are read.
+    let restart = "need a restart: restart to use them";
+    assert!(exporter.line(restart).is_none(), "{}", exporter.log());
+    let before = exporter.addresses[0];
+    let text = fs::read_to_string(&config).unwrap();
+    let text = text.replace("show_queries = true", "listen_address = [\"127.0.0.1:0\"]\ntelemetry_path = \"/m\"");
+    fs::write(&config, text).unwrap();
+    exporter.wait(SOON, "a word on a restart", |exporter| exporter.line(restart).is_some());
+    let said = exporter.line(restart).unwrap();
+    for option in ["--web.telemetry-path", "--web.show-queries"] {
+        assert!(said.contains(option) && said.contains("level=warn"), "{said}");
+    }
+    assert!(!said.contains("--web.listen-address"), "the command line's address wins: {said}");
+    assert_eq!(exporter.log().matches(restart).count(), 1);
+    assert_eq!((exporter.addresses[0], exporter.get("/metrics").status), (before, 200));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::{Exporter, have, run};
 use crate::support::server;
-use crate::support::session::{Identity, Session};
+use crate::support::session::{Identity, Session, superuser};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 const SOON: Duration = Duration::from_secs(10);
@@ -26,12 +26,21 @@ fn run_sql(session: &Session, sql: &str) {
 fn both_formats_are_without_complaint() {
     let cluster = server::start(&server::any(), &[]);
     let folder = tempfile::tempdir().unwrap();
-    let leak = Session::connect(&cluster, &application("hostile \"quoted\" \\ name")).unwrap();
+    // The server keeps control characters out of application names, not out of the names of databases and roles.
+    let hostile = "data \"quoted\" \\ \n# EOF\r\u{1b}[31m\u{7f}";
+    let mut admin = superuser(&cluster);
+    let sql = format!("CREATE DATABASE \"{0}\"; CREATE ROLE \"{0}\" SUPERUSER LOGIN", hostile.replace('"', "\"\""));
+    sql.split("; ").for_each(|statement| admin.batch_execute(statement).unwrap());
+    let name = hostile.to_owned();
+    let who = Identity { user: name.clone(), database: name, ..application("hostile \"quoted\" \\ name") };
+    let leak = Session::connect(&cluster, &who).unwrap();
     run_sql(&leak, "SELECT pg_advisory_lock(612001)");
     let mut exporter = Exporter::watching(&cluster, folder.path(), &[]).ready();
     exporter.wait(SOON, "the leak is seen", |exporter| {
         exporter.value("pglockwatch_idle_held_locks{").is_some_and(|locks| locks > 0.0)
     });
+    let raw = |page: &str| page.chars().find(|c| c.is_control() && *c != '\n');
+    assert_eq!(raw(&exporter.metrics("").body), None);
     let plain = exporter.metrics("");
     assert!(plain.headers.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{}", plain.headers);
     assert!(plain.body.contains("process_resident_memory_bytes") && plain.body.contains("process_start_time_seconds"));
@@ -51,6 +60,7 @@ fn both_formats_are_without_complaint() {
     if code == Some(0) {
         let (code, said) = run(&python, &["-c", parse], &open.body);
         assert_eq!(code, Some(0), "{said}\n{}", open.body);
+        assert_eq!(raw(&open.body), None);
         let families: u32 = said.split(' ').next().unwrap().parse().unwrap();
         assert!(families > 25, "{said}");
     } else {

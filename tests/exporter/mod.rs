@@ -3,7 +3,9 @@
 mod alerts;
 mod dashboards;
 pub mod harness;
+mod kubernetes;
 mod life;
 mod metrics;
 mod pages;
+mod postgres_exporter;
 mod web;

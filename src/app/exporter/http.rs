@@ -1,7 +1,8 @@
 //! The server: sockets, connections and their limits. One thread, one current-thread runtime.
 //!
 //! 256 connections; 10 seconds for the TLS handshake, and for the head of a request; heads of 8 kB. A peer that does
-//! not keep to that loses its connection, and nobody else notices.
+//! not keep to that loses its connection, and nobody else notices. Nor does anybody wait for those who send nothing: see
+//! [`super::places`].
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::pin::Pin;
@@ -18,15 +19,16 @@ use hyper_util::service::TowerToHyperService;
 use openssl::ssl::Ssl;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_openssl::SslStream;
 use tower::ServiceExt as _;
 
+use super::places::{Place, Places};
 use super::stream::Patient;
 use super::web_config::WebConfig;
 use crate::error::{Error, Result};
 
-/// So many connections at a time; more wait in the system's queue.
+/// So many connections at a time. One more takes the place of the one that has sent no request for the longest.
 const CONNECTIONS: usize = 256;
 
 /// For the TLS handshake, and for each request's head.
@@ -164,26 +166,24 @@ async fn serve(
     config: &Shared,
     mut ended: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS);
     for listener in listeners {
         let (router, config, places, ended) = (router.clone(), Arc::clone(config), Arc::clone(&places), ended.clone());
         tokio::spawn(accept(listener, router, config, places, ended));
     }
     // It fails when nobody can end us any more: that is an end too.
     let _ = ended.wait_for(|end| *end).await;
-    let everybody = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-    let _ = tokio::time::timeout(GOODBYE, places.acquire_many(everybody)).await;
+    let _ = tokio::time::timeout(GOODBYE, places.all_free()).await;
 }
 
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
     config: Shared,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     mut ended: watch::Receiver<bool>,
 ) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = ended.wait_for(|end| *end) => return,
@@ -193,36 +193,59 @@ async fn accept(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        let place = places.take().await;
         let (router, config, ended) = (router.clone(), current(&config), ended.clone());
         tokio::spawn(async move {
-            connection(stream, router, config, ended).await;
-            drop(place);
+            let place = Arc::new(place);
+            tokio::select! {
+                () = connection(stream, router, config, ended, &place) => {}
+                () = place.is_needed() => {}
+            }
         });
+        // Whoever has sent its request is read before the next one may need its place.
+        tokio::task::yield_now().await;
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, config: WebConfig, ended: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    config: WebConfig,
+    ended: watch::Receiver<bool>,
+    place: &Arc<Place>,
+) {
     let Ok(local) = stream.local_addr() else { return };
     // Answers are written whole: waiting for more helps nobody.
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = &config.tls else {
-        return requests(stream, router, Arrival { local, client_certificate: false }, ended).await;
+        return requests(stream, router, Arrival { local, client_certificate: false }, ended, place).await;
     };
     let Ok(mut tls) = Ssl::new(acceptor.context()).and_then(|ssl| SslStream::new(ssl, stream)) else { return };
     if let Ok(Ok(())) = tokio::time::timeout(PATIENCE, Pin::new(&mut tls).accept()).await {
         let client_certificate = config.client_certificates && tls.ssl().peer_certificate().is_some();
-        requests(tls, router, Arrival { local, client_certificate }, ended).await;
+        requests(tls, router, Arrival { local, client_certificate }, ended, place).await;
     }
 }
 
-async fn requests<S>(stream: S, router: Router, arrival: Arrival, mut ended: watch::Receiver<bool>)
+async fn requests<S>(stream: S, router: Router, arrival: Arrival, mut ended: watch::Receiver<bool>, place: &Arc<Place>)
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let router = router.map_request(move |mut request: Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(arrival);
-        request.map(Body::new)
-    });
+    let (at_work, at_rest) = (Arc::clone(place), Arc::clone(place));
+    let router = router
+        .map_request(move |mut request: Request<hyper::body::Incoming>| {
+            at_work.work();
+            request.extensions_mut().insert(arrival);
+            request.map(Body::new)
+        })
+        .map_future(move |answer| {
+            let place = Arc::clone(&at_rest);
+            async move {
+                let answer = answer.await;
+                place.rest();
+                answer
+            }
+        });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)

@@ -7,6 +7,7 @@ mod auth;
 mod events;
 mod http;
 mod pages;
+mod places;
 mod pollers;
 mod process;
 mod reload;
@@ -100,8 +101,7 @@ pub(super) fn run(args: ExporterArgs, mut global: GlobalArgs, around: Surroundin
     tracing::info!(addresses = addresses.join(" "), tls, targets = targets.len(), "listening");
     pollers.follow(targets)?;
     let (log, warned) = (EventLog::default(), settings.warnings);
-    Exporter { source, files, world, config, pollers, log, pool_clients: args.pool_clients, warned }
-        .work(&events, server);
+    Exporter { source, files, world, config, pollers, log, args, warned }.work(&events, server);
     Ok(Exit::SUCCESS)
 }
 
@@ -112,7 +112,8 @@ struct Exporter<'a> {
     config: Shared,
     pollers: Pollers,
     log: EventLog,
-    pool_clients: bool,
+    /// The options that it began with.
+    args: ExporterArgs,
     warned: Vec<String>,
 }
 
@@ -149,9 +150,9 @@ impl Exporter<'_> {
             tracing::error!(why, error = error.trim_end(), "the new files are refused, the old ones stay in use");
         };
         match self.source.load(&mut self.files) {
-            Ok(Loaded { settings, targets, web, .. }) => {
+            Ok(Loaded { settings, targets, args, web }) => {
                 *self.config.write().unwrap_or_else(PoisonError::into_inner) = web;
-                let identities = targets.iter().map(|target| identity(target, self.pool_clients)).collect();
+                let identities = targets.iter().map(|target| identity(target, self.args.pool_clients)).collect();
                 self.world.set_targets(&mut self.log, identities);
                 let followed = self.pollers.follow(targets);
                 self.world.set_reloaded(followed.is_ok(), true);
@@ -160,6 +161,14 @@ impl Exporter<'_> {
                         tracing::warn!("{warning}");
                         self.warned.push(warning);
                     }
+                }
+                let asleep = self.args.changed_for_good(&args);
+                if !asleep.is_empty() {
+                    let options = asleep.join(" ");
+                    tracing::warn!(
+                        options,
+                        "options in the config have changed that need a restart: restart to use them"
+                    );
                 }
                 match followed {
                     Ok(()) => tracing::info!(why, "files read again"),

@@ -3,10 +3,12 @@
 //! Application names are chosen by strangers, and some carry a job's or a host's name. So the first 50 groups of a
 //! target keep their label for as long as they have sessions and an hour longer; whoever comes later is `other`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::labels::OTHER;
+use crate::render::style::safe;
 
 /// So many groups have a label.
 pub(super) const MOST: usize = 50;
@@ -40,7 +42,7 @@ impl Applications {
     }
 
     /// The label of a group.
-    pub(super) fn label<'a>(&self, group: &'a str) -> &'a str {
-        if self.seen.contains_key(group) { group } else { OTHER }
+    pub(super) fn label<'a>(&self, group: &'a str) -> Cow<'a, str> {
+        if self.seen.contains_key(group) { safe(group) } else { Cow::Borrowed(OTHER) }
     }
 }

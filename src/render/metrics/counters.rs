@@ -85,7 +85,7 @@ impl Counters {
         let mut now: BTreeMap<[String; 2], HashSet<HolderIdentity>> = BTreeMap::new();
         for lock in &report.locks {
             if let Some(name) = labels::declared_name(lock) {
-                let pair = [lock.key.database.clone().unwrap_or_default(), name.to_owned()];
+                let pair = [labels::database(lock), name.into_owned()];
                 now.entry(pair).or_default().insert(identity(&lock.holder));
             }
         }

@@ -7,6 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 
 use super::identity::Identity;
+use crate::render::style::safe;
 
 /// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +83,8 @@ impl Families {
 
 /// The labels that all series of a target have, and these.
 fn with_identity(identity: &Identity, own: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
-    let target = [("target".to_owned(), identity.target.clone())];
-    let configured = identity.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let target = [("target".to_owned(), safe(&identity.target).into_owned())];
+    let configured = identity.labels.iter().map(|(name, value)| (name.clone(), safe(value).into_owned()));
     target.into_iter().chain(configured).chain(own).collect()
 }
 

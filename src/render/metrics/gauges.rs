@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::applications::Applications;
 use super::families::{Families, Family, Type, Value};
-use super::labels::{OTHER, database, declared_name, name};
+use super::labels::{OTHER, database, declared_name, name, text};
 use crate::analysis::report::{LockReport, PoolReport, ServerReport, Severity, TargetReport};
 use crate::model::Pid;
 use crate::rules;
@@ -34,8 +34,8 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Database, application group and name, as the series about leaks have them.
     fn leak_labels(&self, lock: &LockReport) -> [String; 3] {
-        let application = self.applications.label(&lock.holder.application_group).to_owned();
-        [database(lock), application, name(lock).to_owned()]
+        let application = self.applications.label(&lock.holder.application_group);
+        [database(lock), application.into_owned(), name(lock).into_owned()]
     }
 
     /// How many locks of this kind there are with the same labels.
@@ -88,7 +88,7 @@ impl Rows<'_> {
                 None => "prepared",
             };
             let [mode, scope, state] = [lock.mode, lock.scope.name(), state].map(str::to_owned);
-            [database(lock), name(lock).to_owned(), mode, scope, state]
+            [database(lock), name(lock).into_owned(), mode, scope, state]
         };
         families.add("pglockwatch_locks", "Granted advisory locks, by the state of their holder", Type::Gauge).table(
             ["datname", "lock", "mode", "scope", "state"],
@@ -144,7 +144,7 @@ impl Rows<'_> {
         let mut who: BTreeMap<[String; 2], BTreeSet<_>> = BTreeMap::new();
         for lock in &self.report.locks {
             if let Some(declared) = declared_name(lock) {
-                let row = who.entry([database(lock), declared.to_owned()]).or_default();
+                let row = who.entry([database(lock), declared.into_owned()]).or_default();
                 row.insert((lock.holder.pid, lock.holder.gid.as_deref()));
             }
         }
@@ -183,7 +183,7 @@ impl Rows<'_> {
         };
         for lock in &self.report.locks {
             for waiter in &lock.waiters {
-                count(waiter.pid, &|| [database(lock), name(lock).to_owned()], waiter.waited.duration);
+                count(waiter.pid, &|| [database(lock), name(lock).into_owned()], waiter.waited.duration);
             }
         }
         for wait in self.report.waits.iter().filter(|wait| wait.advisory) {
@@ -221,8 +221,8 @@ impl Rows<'_> {
             let mut rows: BTreeMap<[String; 4], u64> = BTreeMap::new();
             for pool in &self.report.pools {
                 let client = pool.client_addr.clone().filter(|_| clients).unwrap_or_default();
-                let application = self.applications.label(&pool.application).to_owned();
-                let [database, user] = [&pool.database, &pool.user].map(|name| name.clone().unwrap_or_default());
+                let application = self.applications.label(&pool.application).into_owned();
+                let [database, user] = [&pool.database, &pool.user].map(|name| text(name.as_deref()));
                 *rows.entry([database, user, application, client]).or_default() += number(pool) as u64;
             }
             let family = families.add(name, help, Type::Gauge);

@@ -57,7 +57,7 @@ fn a_leak_is_told_by_name_and_application_and_each_waiter_once() {
     assert_eq!(
         lines(&page, "pglockwatch_idle_held_locks"),
         [
-            "pglockwatch_idle_held_locks{datname=\"app\",application_name=\"hostile \\\"name\\\"\\n\\\\\",lock=\"other\"} 1",
+            "pglockwatch_idle_held_locks{datname=\"app\",application_name=\"hostile \\\"name\\\"\\\\n\\\\\",lock=\"other\"} 1",
             "pglockwatch_idle_held_locks{datname=\"app\",application_name=\"worker\",lock=\"nightly-report\"} 2",
         ]
     );
@@ -200,6 +200,44 @@ fn both_formats_name_and_end_things_in_their_own_way() {
     assert!(plain.contains("# TYPE pglockwatch_build_info gauge\n"), "{plain}");
     let process = process_page(Format::Prometheus, ProcessMetrics { cpu_seconds: 0.25, ..ProcessMetrics::default() });
     assert!(process.contains("\nprocess_cpu_seconds_total 0.25\n") && !process.contains("max_fds"), "{process}");
+}
+
+#[test]
+fn hostile_names_leave_nothing_raw_in_a_page_and_make_no_series_twice() {
+    let hostile = "a\n# EOF\r\u{0}\u{1b}[31m\u{7f}\u{85}\u{2028}\u{202e}\u{FFFD}\"\\}{";
+    let mut report = leaky();
+    report.locks.extend((0..2).map(|place| {
+        let mut named = lock(key(50 + place, Some(hostile)), holder(6_000, hostile), &["carried-lock"]);
+        named.key.database = Some(if place == 0 { "line\nbreak" } else { "line\\nbreak" }.to_owned());
+        named
+    }));
+    report.pools.push(PoolReport {
+        application: hostile.to_owned(),
+        user: Some(hostile.to_owned()),
+        ..PoolReport::default()
+    });
+    let mut metrics = TargetMetrics::new(Identity {
+        target: hostile.to_owned(),
+        labels: [("env".to_owned(), hostile.to_owned())].into(),
+        interval: Duration::from_secs(5),
+        pool_clients: true,
+    });
+    observe(&mut metrics, report, NOW);
+    let own = Own { version: "1.2.3", config_reload_success: true, dictionary_reload_success: true };
+    for format in Format::ALL {
+        let page = page(format, own, [&metrics], NOW);
+        let raw = page.chars().find(|c| c.is_control() && *c != '\n' || "\u{2028}\u{202e}".contains(*c));
+        assert_eq!(raw, None, "{page}");
+        let series: Vec<&str> =
+            page.lines().filter(|line| !line.starts_with('#')).map(|line| line.rsplit_once(' ').unwrap().0).collect();
+        let different: std::collections::BTreeSet<&str> = series.iter().copied().collect();
+        assert_eq!(different.len(), series.len(), "{page}");
+        let carried = page.lines().find(|line| line.starts_with("pglockwatch_carried_locks{") && line.contains("line"));
+        assert!(
+            carried.is_some_and(|line| line.contains("datname=\"line\\\\nbreak\"") && line.ends_with(" 2")),
+            "{page}"
+        );
+    }
 }
 
 #[test]
