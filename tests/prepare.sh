@@ -225,3 +225,20 @@ want_postgres_exporter() {
         export PGLOCKWATCH_TEST_POSTGRES_EXPORTER=$folder/usr/bin/$package
     fi
 }
+
+# A real pooler. Debian's package starts one as a service, which nobody asked for: it is stopped again.
+want_pgbouncer() {
+    local program
+    for program in "$(command -v pgbouncer)" /usr/sbin/pgbouncer /usr/local/sbin/pgbouncer; do
+        [ -n "$program" ] && [ -x "$program" ] && return
+    done
+    can_install && install_packages pgbouncer || {
+        say "Could not install: pgbouncer"
+        return 0
+    }
+    if command -v systemctl >/dev/null; then
+        "${as_root[@]}" systemctl disable --quiet --now pgbouncer 2>/dev/null || true
+    elif [ -x /etc/init.d/pgbouncer ]; then
+        "${as_root[@]}" /etc/init.d/pgbouncer stop >/dev/null 2>&1 || true
+    fi
+}

@@ -1,6 +1,7 @@
 //! What integration tests stand on: real servers, the program itself, a terminal.
 
 pub mod command;
+pub mod pgbouncer;
 pub mod pty;
 pub mod server;
 pub mod session;
