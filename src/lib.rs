@@ -12,6 +12,7 @@ pub mod logging;
 pub mod model;
 pub mod monitor;
 pub mod pg;
+pub mod pgbouncer;
 pub mod quote;
 pub mod render;
 pub mod report_of;

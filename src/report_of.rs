@@ -11,12 +11,12 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::analysis::report::{
-    Counts, Finding, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, ServerReport, Severity,
-    TargetReport, WaitReport, WaiterReport,
+    Counts, Finding, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, PoolerReport, ScopeReport,
+    ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
 };
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed};
 use crate::keys::{Name, key};
-use crate::model::{AdvisoryKey, Backend, BackendState, LockObject, Pid, age};
+use crate::model::{AdvisoryKey, Backend, BackendState, LockObject, Pid, Pooler, age};
 use crate::rules::{Context, Draft, Subject, advice, hidden_holders};
 use crate::silences::silenced;
 
@@ -53,6 +53,16 @@ pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
         waits: observed.waiting.keys().filter_map(|&pid| wait(observed, pid)).collect(),
         only_key: None,
         ended: Vec::new(),
+        poolers: snapshot.poolers.iter().map(pooler).collect(),
+        behind_pooler: snapshot.behind_pooler,
+    }
+}
+
+fn pooler(pooler: &Pooler) -> PoolerReport {
+    PoolerReport {
+        name: pooler.name.clone(),
+        version: pooler.said.as_ref().ok().and_then(|said| said.version.clone()),
+        problem: pooler.said.as_ref().err().cloned(),
     }
 }
 
@@ -157,6 +167,7 @@ fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderReport {
         query: None,
         application_group: String::new(),
         long_idle: false,
+        pooler: None,
     };
     match holder {
         HolderRef::Session(pid) => match observed.backend(pid) {
@@ -193,6 +204,11 @@ fn session_report(context: &Context<'_>, backend: &Backend) -> HolderReport {
         query: backend.query.clone(),
         application_group: observed.group(backend).to_owned(),
         long_idle: is_long_idle(context, backend),
+        pooler: observed.pooled.get(&backend.pid).map(|pooled| HolderPooler {
+            database: pooled.database.clone(),
+            pool_mode: pooled.pool_mode,
+            linked: pooled.client.is_some(),
+        }),
     }
 }
 

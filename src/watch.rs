@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::analysis::report::{Failure, TargetReport};
 use crate::model::Snapshot;
 use crate::pg::{self, ConnSettings, ProcessEnvironment, Session};
+use crate::pgbouncer::{Consoles, PoolerSpec};
 
 /// The longest pause between two attempts, unless the interval is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -41,6 +42,8 @@ pub struct TargetSpec {
     pub name: String,
     /// How to connect.
     pub settings: ConnSettings,
+    /// The PgBouncers that are asked with each poll.
+    pub poolers: Vec<PoolerSpec>,
     /// From the beginning of one poll to that of the next.
     pub interval: Duration,
     /// The most that connecting may take, and each poll.
@@ -143,6 +146,7 @@ pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -
         settings: spec.settings.clone(),
         timeout: spec.timeout,
         session: None,
+        consoles: Consoles::spawn(&spec.poolers, spec.timeout)?,
         controller: events.clone(),
         _until_ended: until_ended,
     };
@@ -167,6 +171,7 @@ struct Worker {
     settings: ConnSettings,
     timeout: Duration,
     session: Option<Session>,
+    consoles: Consoles,
     controller: Sender<Event>,
     /// Dropped with the worker, after its session.
     _until_ended: Sender<()>,
@@ -188,6 +193,14 @@ impl Worker {
     }
 
     fn job(&mut self) -> Result<Snapshot, Failure> {
+        // Asked while the server is: a pooler that is slow or away costs the poll little, and never fails it.
+        self.consoles.ask();
+        let mut snapshot = self.reconnect_and_poll()?;
+        snapshot.poolers = self.consoles.answers();
+        Ok(snapshot)
+    }
+
+    fn reconnect_and_poll(&mut self) -> Result<Snapshot, Failure> {
         let known = self.session.as_ref().is_some_and(Session::has_polled);
         let result = self.connect_and_poll();
         // A connection that worked and is gone now was mostly lost between two polls: by a restart, or because it was

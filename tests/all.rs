@@ -15,6 +15,7 @@ mod exporter;
 mod hashes;
 mod import;
 mod output;
+mod poolers;
 mod purity;
 mod real_tools;
 mod runner;

@@ -50,13 +50,14 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("keys", &["keys", "model", "quote"]),
     // Why a server could not be looked at is worded where it happens, and shown as part of a report.
     ("pg", &["pg", "model", "quote", "analysis::report"]),
+    ("pgbouncer", &["pgbouncer", "pg", "model", "analysis::report"]),
     ("analysis", &["analysis", "keys", "model", "quote"]),
     ("units.rs", &["units", "analysis::report"]),
     ("rules", &["rules", "analysis", "keys", "model", "quote", "units"]),
     ("render", &["render", "rules", "analysis", "keys", "model", "quote", "units"]),
     ("endings.rs", &["report_of", "monitor", "rules", "analysis", "keys", "model"]),
     ("monitor.rs", &["endings", "report_of", "silences", "rules", "analysis", "keys", "model", "quote", "units"]),
-    ("watch.rs", &["watch", "monitor", "pg", "rules", "analysis", "keys", "model", "quote", "units"]),
+    ("watch.rs", &["watch", "monitor", "pgbouncer", "pg", "rules", "analysis", "keys", "model", "quote", "units"]),
 ];
 
 #[test]

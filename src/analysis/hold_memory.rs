@@ -4,6 +4,7 @@
 //! is seen holding it in every poll. So a hold counts as unbroken between two polls only if the holder began no
 //! statement in between, or if one conflicting session waited for it all the time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
 use super::report::{FirstSeen, HeldFor};
 use super::wait_memory::WaitMemory;
 use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
+
+/// So many names of a session's are told apart.
+const MOST_APPLICATIONS: usize = 10;
 
 /// What one poll shows of one hold.
 pub(super) struct Sight<'a> {
@@ -95,6 +99,8 @@ pub(super) struct HoldMemory {
     first_statement: Option<Time>,
     other_statement: Option<Time>,
     ended_other_statement: bool,
+    /// Names of its session, without digits.
+    applications: BTreeSet<String>,
     quiet_since: Option<Duration>,
     quiet_polls: u64,
     quiet_session_scope: bool,
@@ -122,6 +128,7 @@ impl HoldMemory {
             first_statement: None,
             other_statement: None,
             ended_other_statement: false,
+            applications: BTreeSet::new(),
             quiet_since: None,
             quiet_polls: 0,
             quiet_session_scope: false,
@@ -139,6 +146,7 @@ impl HoldMemory {
         self.see_scope(sight, proof);
         self.see_statements(sight);
         self.see_quiet(sight, proof);
+        self.see_application(sight);
         let shown = sight.shown_held();
         if shown > self.held(sight.now) {
             self.proved = (shown, sight.now.ended);
@@ -187,6 +195,13 @@ impl HoldMemory {
         self.quiet_session_scope |= proof;
     }
 
+    fn see_application(&mut self, sight: &Sight<'_>) {
+        let Some(backend) = sight.backend.filter(|backend| !backend.application.is_empty()) else { return };
+        if self.applications.len() < MOST_APPLICATIONS {
+            self.applications.insert(backend.application.chars().filter(|c| !c.is_ascii_digit()).collect());
+        }
+    }
+
     /// How long the lock has surely been held.
     fn held(&self, now: Moment) -> Duration {
         self.proved.0 + now.began.saturating_sub(self.proved.1)
@@ -217,6 +232,7 @@ impl HoldMemory {
             held: HeldFor { at_least, at_most: at_most.map(|at_most| at_most.max(at_least)) },
             unbroken: now.began.saturating_sub(self.unbroken_since.ended),
             ended_other_statement: self.ended_other_statement,
+            applications: self.applications.len(),
             quiet: Quiet {
                 lasted: self.quiet_since.map_or(Duration::ZERO, |since| now.began.saturating_sub(since)),
                 polls: self.quiet_polls,

@@ -7,6 +7,7 @@ mod components;
 mod hold_memory;
 mod moment;
 pub mod observed;
+mod pooled;
 mod pools;
 pub mod report;
 #[cfg(test)]
@@ -16,5 +17,6 @@ mod wait_memory;
 mod waits;
 
 pub use observed::{CountMismatch, Hold, HoldScope, HolderRef, Observed, Quiet, Thresholds, Waiting};
+pub use pooled::Pooled;
 pub use pools::Grouping;
 pub use tracker::{TargetNames, Tracker};

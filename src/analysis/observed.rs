@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::pooled::Pooled;
 use super::report::{FirstSeen, HeldFor, PoolReport, Waited};
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
@@ -78,6 +79,8 @@ pub struct Hold {
     pub unbroken: Duration,
     /// In the unbroken hold, the backend ended a statement that began after the hold was first seen.
     pub ended_other_statement: bool,
+    /// How many names of applications its session has had in the polls that saw the lock; digits are no difference.
+    pub applications: usize,
     /// What polls have seen of it, broken or not, since its session last ran a session-level advisory function.
     pub quiet: Quiet,
     /// Whether the row's local transaction id is 0 in this poll.
@@ -167,6 +170,8 @@ pub struct Observed {
     pub cycles: Vec<Vec<Pid>>,
     /// All pools.
     pub pools: Vec<(PoolReport, Vec<Pid>)>,
+    /// The pools of the backends that a PgBouncer says it uses.
+    pub pooled: BTreeMap<Pid, Pooled>,
     /// Entries with too few or too many holders.
     pub count_mismatches: Vec<CountMismatch>,
     /// The places of backends in the snapshot, by pid.
@@ -195,6 +200,11 @@ impl Observed {
     /// A prepared transaction of the snapshot.
     pub fn prepared(&self, id: VirtualTransaction) -> Option<&PreparedTransaction> {
         self.snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id)
+    }
+
+    /// The pool of a backend whose clients take turns on it: a transaction or statement pool.
+    pub fn shared_pool(&self, pid: Pid) -> Option<&Pooled> {
+        self.pooled.get(&pid).filter(|pooled| pooled.pool_mode.is_shared())
     }
 
     /// All holds of a key.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::model::{Pid, Time};
 
 pub use finding::{Action, Advice, Finding, Severity};
-pub use lock::{FirstSeen, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport};
+pub use lock::{
+    FirstSeen, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport,
+};
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,6 +97,21 @@ pub struct TargetReport {
     pub only_key: Option<String>,
     /// Findings of the poll before that are none any more.
     pub ended: Vec<Ended>,
+    /// The PgBouncers of the target.
+    pub poolers: Vec<PoolerReport>,
+    /// Our own connection goes through a pooler.
+    pub behind_pooler: bool,
+}
+
+/// A PgBouncer that was asked beside the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolerReport {
+    /// host:port of its console, as written.
+    pub name: String,
+    /// As `1.18.0`.
+    pub version: Option<String>,
+    /// Why it could not be asked; nothing of what it said before is used then.
+    pub problem: Option<String>,
 }
 
 /// A finding that is over.
@@ -152,7 +169,25 @@ impl TargetReport {
             waits: Vec::new(),
             only_key: None,
             ended: Vec::new(),
+            poolers: Vec::new(),
+            behind_pooler: false,
         }
+    }
+
+    /// What to know about how the target was looked at, one sentence each: a PgBouncer that could not be asked, and a
+    /// pooler between us and the server.
+    pub fn notes(&self) -> Vec<String> {
+        let problems = self.poolers.iter().filter_map(|pooler| pooler.problem.as_ref());
+        let mut notes: Vec<String> =
+            problems.map(|why| format!("{why}; which sessions it lends to clients is not known.")).collect();
+        if self.behind_pooler {
+            notes.push(
+                "We look through a pooler ourselves: name the server directly, for a pooler may lead to another server, \
+                 and makes us wait for a free connection."
+                    .to_owned(),
+            );
+        }
+        notes
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::hold_memory::{HoldMemory, Sight};
 use super::moment::{BackendMemory, Moment};
 use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
+use super::pooled::pooled;
 use super::pools::{Grouping, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
@@ -341,6 +342,7 @@ fn assemble(
     let queued: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
     let pools = pools(&snapshot.backends, &groups, &holding, &queued);
+    let pooled = pooled(&snapshot.backends, &snapshot.poolers);
     Observed {
         target: names.target.to_owned(),
         snapshot,
@@ -351,6 +353,7 @@ fn assemble(
         waiting,
         cycles,
         pools,
+        pooled,
         count_mismatches: Vec::new(),
         backends,
         groups,

@@ -109,6 +109,7 @@ fn spec(target: Target, short: bool) -> TargetSpec {
     TargetSpec {
         name: target.name,
         settings: target.conninfo,
+        poolers: target.poolers,
         interval: target.interval,
         timeout: target.timeout,
         observe: Box::new(move |snapshot| monitor.observe(snapshot)),

@@ -23,6 +23,7 @@ fn look_at(planted: &Planted, global: &GlobalArgs, around: Surroundings<'_>) -> 
     let global = GlobalArgs {
         dsn: vec![planted.dsn.clone()],
         dsn_file: None,
+        pgbouncer: Vec::new(),
         config: None,
         dictionaries,
         idle_threshold: global.idle_threshold.or(Some(planted.idle_threshold)),

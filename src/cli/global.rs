@@ -26,6 +26,10 @@ pub struct GlobalArgs {
     /// Read targets, thresholds and the names of keys from this file (pglockwatch.toml)
     #[arg(long, value_name = "PATH", help_heading = CONNECTION)]
     pub config: Option<PathBuf>,
+    /// The console of a PgBouncer before the targets (dbname=pgbouncer), as an admin or stats user: says which sessions
+    /// it lends to clients; repeatable
+    #[arg(long, value_name = "DSN", help_heading = CONNECTION)]
+    pub pgbouncer: Vec<String>,
     /// A key dictionary; repeatable
     // Its id is not `keys`: commands take KEYs as arguments of that name.
     #[arg(id = "dictionaries", long = "keys", value_name = "PATH", help_heading = NAMES)]
@@ -66,6 +70,7 @@ impl GlobalArgs {
     /// Adds what was given further to the right: repeatable options add up, of the others the later one wins.
     pub fn overlay(&mut self, later: Self) {
         self.dsn.extend(later.dsn);
+        self.pgbouncer.extend(later.pgbouncer);
         self.dictionaries.extend(later.dictionaries);
         self.no_well_known |= later.no_well_known;
         self.dsn_file = later.dsn_file.or(self.dsn_file.take());

@@ -95,6 +95,17 @@ pub struct TargetConfig {
     pub labels: BTreeMap<String, String>,
     /// Its own thresholds.
     pub thresholds: PartialThresholds,
+    /// The PgBouncers before it.
+    pub poolers: Vec<PoolerConfig>,
+}
+
+/// One `[[target.pgbouncer]]`.
+#[derive(Debug)]
+pub struct PoolerConfig {
+    /// Where its console is.
+    pub dsn: SecretString,
+    /// A file whose first line is the password.
+    pub password_file: Option<PathBuf>,
 }
 
 /// Labels that our metrics have themselves, and those that Prometheus keeps for itself.
@@ -119,7 +130,7 @@ const OWN_LABELS: &[&str] = &[
 ];
 
 /// What is promised for a later release, so that the sentence can say so.
-const LATER_IN_TARGET: &[(&str, &str)] = &[("pgbouncer", "`[[target.pgbouncer]]`"), ("lease", "`[[target.lease]]`")];
+const LATER_IN_TARGET: &[(&str, &str)] = &[("lease", "`[[target.lease]]`")];
 
 /// Reads a config's text. Paths in it are relative to `folder`; `name` is how errors call the file.
 ///
@@ -228,6 +239,14 @@ fn read_target(source: Source<'_>, folder: &Path, raw: raw::Target) -> Result<Ta
         keys: paths(folder, raw.keys),
         labels: raw.labels.into_iter().map(|(label, value)| (label.into_inner(), value)).collect(),
         thresholds: read_thresholds(source, raw.thresholds)?,
+        poolers: raw
+            .pgbouncer
+            .into_iter()
+            .map(|pooler| PoolerConfig {
+                dsn: pooler.dsn,
+                password_file: pooler.password_file.map(|path| folder.join(path)),
+            })
+            .collect(),
     })
 }
 

@@ -60,6 +60,16 @@ pub(super) struct Target {
     pub labels: BTreeMap<Spanned<String>, String>,
     #[serde(default)]
     pub thresholds: Thresholds,
+    #[serde(default)]
+    pub pgbouncer: Vec<PgBouncer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PgBouncer {
+    #[serde(deserialize_with = "secret")]
+    pub dsn: SecretString,
+    pub password_file: Option<PathBuf>,
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {

@@ -28,6 +28,11 @@ keys = ["keys/orders.toml"]
 labels = { env = "prod" }
 [target.thresholds]
 idle = "5m"
+[[target.pgbouncer]]
+dsn = "host=pgb1 port=6432 user=stats"
+password_file = "pgb1.password"
+[[target.pgbouncer]]
+dsn = "host=pgb2"
 "#,
     );
     assert_eq!(config.interval, Some(Duration::from_secs(5)));
@@ -38,6 +43,9 @@ idle = "5m"
     assert_eq!(target.name.as_deref(), Some("orders"));
     assert!(target.dsn.expose_secret().starts_with("host=db1,db2"));
     assert_eq!(target.password_file.as_deref(), Some(Path::new("/etc/plw/orders.password")));
+    assert!(target.poolers[0].dsn.expose_secret().starts_with("host=pgb1"));
+    assert_eq!(target.poolers[0].password_file.as_deref(), Some(Path::new("/etc/plw/pgb1.password")));
+    assert_eq!(target.poolers.len(), 2);
     assert_eq!(target.labels["env"], "prod");
     assert_eq!(target.thresholds.idle, Some(Duration::from_secs(300)));
 }
@@ -60,8 +68,6 @@ fn what_is_wrong_is_pointed_at() {
 #[test]
 fn what_comes_later_is_refused_by_name() {
     assert!(refused("[web]\nlisten_adress = []").contains(":2:1: unknown field `listen_adress`"));
-    let target = "[[target]]\ndsn = \"host=a\"\n[[target.pgbouncer]]\ndsn = \"host=b\"";
-    assert!(refused(target).contains("`[[target.pgbouncer]]` is not built yet"));
     let target = "[[target]]\ndsn = \"host=a\"\n[[target.lease]]\nname = \"x\"";
     assert!(refused(target).contains("`[[target.lease]]` is not built yet"));
 }

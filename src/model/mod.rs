@@ -6,6 +6,7 @@
 
 mod backend;
 mod lock;
+mod pooler;
 mod server;
 mod snapshot;
 #[cfg(test)]
@@ -13,6 +14,7 @@ pub(crate) mod testing;
 
 pub use backend::{Backend, BackendState};
 pub use lock::{AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, VirtualTransaction};
+pub use pooler::{PoolMode, Pooler, PoolerClient, PoolerSaid, PoolerServer};
 pub use server::{PreparedTransaction, Server};
 pub use snapshot::Snapshot;
 

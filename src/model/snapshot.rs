@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, LockRow, Pid, PreparedTransaction, Server, Time};
+use super::{Backend, LockRow, Pid, Pooler, PreparedTransaction, Server, Time};
 
 /// One poll of one server. Locks were read first, sessions after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,11 @@ pub struct Snapshot {
     pub server: Server,
     /// Our own backend.
     pub own_pid: Pid,
+    /// Our own connection goes through a pooler: it was given a backend that was there before it, or another one than
+    /// before.
+    pub behind_pooler: bool,
+    /// What the target's PgBouncers said at the same time.
+    pub poolers: Vec<Pooler>,
     /// The server answered 53200 (shared lock table full) to the usual questions, and this was read by the
     /// last-resort query: names may be missing.
     pub lock_table_full: bool,

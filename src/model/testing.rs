@@ -57,6 +57,8 @@ impl World {
             prepared: Vec::new(),
             server,
             own_pid: 1,
+            behind_pooler: false,
+            poolers: Vec::new(),
             lock_table_full: false,
         };
         Self { snapshot, now: 0.0 }

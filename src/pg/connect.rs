@@ -3,7 +3,7 @@
 //! Every address is tried on its own, for each may have its own password and its own failure. The client's parser of
 //! connection strings is never used: it takes some of libpq's strings for another host.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
 use postgres::{Client, Config, NoTls};
@@ -27,17 +27,33 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// So much older than our attempt to connect must a backend be to have been there before it: a server's clock may be
+/// set while we connect.
+const LENT: Duration = Duration::from_secs(1);
+
+/// What is behind an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A server, or a pooler before one.
+    Server,
+    /// The console of PgBouncer, which knows no SQL: it is not greeted.
+    Console,
+}
+
 /// An open connection, and what its server said of itself.
 pub(crate) struct Opened {
     pub client: Client,
-    /// `server_version_num`
+    /// `server_version_num`; 0 of a console.
     pub version_num: u32,
+    /// The backend had been there before we connected: a pooler lent it to us.
+    pub lent: bool,
     /// host:port
     pub address: String,
 }
 
 /// Connects to the first address that answers and is of the kind that is wanted.
 pub(crate) fn open(
+    kind: Kind,
     settings: &ConnSettings,
     environment: &dyn Environment,
     timeout: Duration,
@@ -50,7 +66,8 @@ pub(crate) fn open(
     for attrs in passes(settings.attrs) {
         tried.clear();
         for address in &order {
-            let attempt = Attempt { settings, environment, address, timeout: share(settings, timeout, order.len()) };
+            let timeout = share(settings, timeout, order.len());
+            let attempt = Attempt { kind, settings, environment, address, timeout };
             // A server that accepts the connection and then says nothing must not keep us from the others.
             let alive = if order.len() > 1 { attempt.answers() } else { Ok(()) };
             match alive.and_then(|()| attempt.open(*attrs)) {
@@ -94,6 +111,7 @@ fn share(settings: &ConnSettings, timeout: Duration, addresses: usize) -> Durati
 
 /// One address.
 struct Attempt<'a> {
+    kind: Kind,
     settings: &'a ConnSettings,
     environment: &'a dyn Environment,
     address: &'a Address,
@@ -118,9 +136,13 @@ impl Attempt<'_> {
     fn open(&self, attrs: SessionAttrs) -> Result<Opened, ConnectFailure> {
         let (password, unusable) = self.password();
         let mut first: Option<ConnectFailure> = None;
+        let began = Instant::now();
         for encryption in self.encryptions() {
             match self.connect(*encryption, password.as_ref()) {
-                Ok(client) => return self.greet(client, attrs),
+                Ok(client) if self.kind == Kind::Console => {
+                    return Ok(Opened { client, version_num: 0, lent: false, address: self.address.name() });
+                }
+                Ok(client) => return self.greet(client, attrs, began),
                 Err(failure) => {
                     let again = failure.other_encryption;
                     // The first failure is about what was wanted most.
@@ -219,7 +241,8 @@ impl Attempt<'_> {
                 }
             }
         }
-        if let Some(options) = &settings.startup_options {
+        // PgBouncer refuses them, and a console has no use for them.
+        if let (Kind::Server, Some(options)) = (self.kind, &settings.startup_options) {
             config.options(options);
         }
         if let Some(password) = password {
@@ -230,7 +253,7 @@ impl Attempt<'_> {
     }
 
     /// Asks for the version, and whether the server is of the wanted kind.
-    fn greet(&self, mut client: Client, attrs: SessionAttrs) -> Result<Opened, ConnectFailure> {
+    fn greet(&self, mut client: Client, attrs: SessionAttrs, began: Instant) -> Result<Opened, ConnectFailure> {
         let messages = client.simple_query(GREETING).map_err(|error| {
             let mut failure = failure::connect_failure(&error, self.address);
             if self.settings.dbname == "pgbouncer" {
@@ -238,14 +261,15 @@ impl Attempt<'_> {
             }
             failure
         })?;
-        let (version_num, read_only, standby) = rows::result_sets(messages, 1)
+        let (version_num, read_only, standby, backend_age) = rows::result_sets(messages, 1)
             .and_then(|sets| rows::greeting(&sets[0]))
             .map_err(|error| ConnectFailure::new(self.address, FailureKind::Query, error.to_string()))?;
         if let Some(unfit) = unfit(attrs, read_only, standby) {
             return Err(ConnectFailure::new(self.address, FailureKind::Connect, unfit)
                 .hint("target_session_attrs asks for another kind of server."));
         }
-        Ok(Opened { client, version_num, address: self.address.name() })
+        let lent = backend_age.is_some_and(|age| age > began.elapsed() + LENT);
+        Ok(Opened { client, version_num, lent, address: self.address.name() })
     }
 }
 

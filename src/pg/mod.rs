@@ -8,6 +8,7 @@ mod alive;
 mod calls;
 mod connect;
 pub mod conninfo;
+mod console;
 mod failure;
 mod files;
 mod passfile;
@@ -19,6 +20,7 @@ mod text;
 mod tls;
 
 pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEnvironment};
+pub use console::{Console, ConsoleRow};
 pub use failure::timed_out;
 pub use files::SmallFile;
 pub use session::Session;

@@ -27,9 +27,11 @@ pub(crate) const POLL_SETS: usize = 7;
 pub(crate) const LAST_RESORT_SETS: usize = 6;
 
 /// What is asked once per connection: the version decides which columns there are, the others whether the server is
-/// the kind that `target_session_attrs` wants.
+/// the kind that `target_session_attrs` wants, and the age of our backend whether a pooler lent it to us.
 pub(crate) const GREETING: &str = "SELECT pg_catalog.current_setting('server_version_num'), \
-     pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery()";
+     pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery(), \
+     (SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start) \
+     FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))";
 
 /// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
 pub(crate) fn poll(version_num: u32, timeout: Duration) -> String {

@@ -3,6 +3,7 @@
 //! Knows the columns' order and the texts that PostgreSQL writes into them; knows no socket and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use chrono::DateTime;
 use postgres::{SimpleQueryMessage, SimpleQueryRow};
@@ -363,9 +364,11 @@ fn plain_version(version: &str) -> String {
 }
 
 /// What the greeting says: `server_version_num`, whether transactions are read only, whether it is a standby.
-pub(crate) fn greeting(rows: &[SimpleQueryRow]) -> Result<(u32, bool, bool), RowError> {
+pub(crate) fn greeting(rows: &[SimpleQueryRow]) -> Result<(u32, bool, bool, Option<Duration>), RowError> {
     let cells = Cells { row: rows.first().ok_or(RowError::Empty("greeting"))?, set: "greeting" };
-    Ok((cells.number(0)?, cells.text(1)? == Some("on"), cells.flag(2)?))
+    let age = cells.text(3)?.and_then(|seconds| seconds.parse().ok());
+    let age = age.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok((cells.number(0)?, cells.text(1)? == Some("on"), cells.flag(2)?, age))
 }
 
 #[cfg(test)]

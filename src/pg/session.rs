@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 use postgres::error::{DbError, Severity, SqlState};
 
+use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
 use super::{Select, TableRows, connect, failure, query, rows, table};
 use crate::analysis::report::Failure;
-use crate::model::{Server, Snapshot};
+use crate::model::{Pid, Server, Snapshot};
 
 /// An open connection to a server.
 pub struct Session {
@@ -26,6 +27,10 @@ pub struct Session {
     /// The connection cannot be used any more.
     lost: bool,
     memory: Option<Memory>,
+    /// The backend of the last poll.
+    own_pid: Option<Pid>,
+    /// Somebody lends us backends: see [`Snapshot::behind_pooler`].
+    lent: bool,
 }
 
 /// What the last good poll taught, for the day when the shared catalogs cannot be read.
@@ -65,7 +70,7 @@ impl Session {
     /// # Errors
     /// A [`Failure`] that names host:port and what to do.
     pub fn connect(settings: &ConnSettings, environment: &dyn Environment, timeout: Duration) -> Result<Self, Failure> {
-        let opened = connect::open(settings, environment, connect::most(settings, timeout))?;
+        let opened = connect::open(Kind::Server, settings, environment, connect::most(settings, timeout))?;
         Ok(Self {
             client: opened.client,
             address: opened.address,
@@ -74,6 +79,8 @@ impl Session {
             broken_transaction: false,
             lost: false,
             memory: None,
+            own_pid: None,
+            lent: opened.lent,
         })
     }
 
@@ -113,6 +120,9 @@ impl Session {
             Ok(mut snapshot) => {
                 snapshot.monotonic = began.saturating_duration_since(epoch);
                 snapshot.poll_duration = began.elapsed();
+                // A connection keeps its backend, unless somebody in between gives it another.
+                self.lent |= self.own_pid.replace(snapshot.own_pid).is_some_and(|before| before != snapshot.own_pid);
+                snapshot.behind_pooler = self.lent;
                 Ok(snapshot)
             }
             Err(PollError::Client(error)) => {
@@ -180,6 +190,8 @@ impl Session {
             backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
             server: server.clone(),
             own_pid,
+            behind_pooler: false,
+            poolers: Vec::new(),
             lock_table_full: false,
         };
         self.memory = Some(Memory { server, names });
@@ -220,6 +232,8 @@ impl Session {
             backends: backends.into_iter().map(|(backend, _)| backend).collect(),
             server: memory.server.clone(),
             own_pid: rows::own_pid(own_pid)?,
+            behind_pooler: false,
+            poolers: Vec::new(),
             lock_table_full,
         })
     }

@@ -91,6 +91,7 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
         query: Some("SELECT 1".to_owned()),
         application_group: application.to_owned(),
         long_idle: true,
+        pooler: None,
     }
 }
 

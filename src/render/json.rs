@@ -7,14 +7,14 @@ use std::io;
 use std::time::Duration;
 
 use schema::{
-    AdviceObject, Bounds, Document, FindingObject, FirstSeenObject, Holder, Key, Lock, Name, Pool, Server, Target,
-    TargetError, Waiter,
+    AdviceObject, Bounds, Document, FindingObject, FirstSeenObject, Holder, Key, Lock, Name, Pool, PoolerObject,
+    Server, Target, TargetError, Waiter,
 };
 
 use super::{Status, style};
 use crate::analysis::report::{
-    Advice, Failure, Finding, FirstSeen, HeldFor, HolderReport, KeyReport, LockReport, NameReport, PoolReport,
-    ServerReport, TargetReport, WaiterReport,
+    Advice, Failure, Finding, FirstSeen, HeldFor, HolderPooler, HolderReport, KeyReport, LockReport, NameReport,
+    PoolReport, ServerReport, TargetReport, WaiterReport,
 };
 use crate::keys::{Source, key};
 use crate::model::Time;
@@ -89,6 +89,7 @@ impl<'a> From<&'a TargetReport> for Target<'a> {
             locks: named.into_iter().chain(others).take(LIST_LIMIT).map(Lock::from).collect(),
             pools: report.pools.iter().map(Pool::from).collect(),
             findings: report.findings.iter().map(FindingObject::from).collect(),
+            notes: report.notes(),
         }
     }
 }
@@ -187,7 +188,18 @@ impl<'a> From<&'a HolderReport> for Holder<'a> {
             state_seconds: holder.state_for.map(seconds),
             transaction_seconds: holder.transaction_for.map(seconds),
             query: holder.query.as_deref(),
-            pooler: (),
+            pooler: holder.pooler.as_ref().map(PoolerObject::from),
+        }
+    }
+}
+
+impl<'a> From<&'a HolderPooler> for PoolerObject<'a> {
+    fn from(pooler: &'a HolderPooler) -> Self {
+        Self {
+            kind: "pgbouncer",
+            database: &pooler.database,
+            pool_mode: pooler.pool_mode.name(),
+            linked: pooler.linked,
         }
     }
 }

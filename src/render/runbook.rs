@@ -61,7 +61,7 @@ pub(super) fn chosen<'a>(reports: &'a [TargetReport], selection: &Selection) -> 
 }
 
 /// One sentence per target without a wanted finding: why, or that nothing is to be done.
-pub(super) fn quiet(report: &TargetReport, selection: &Selection) -> Option<String> {
+fn quiet(report: &TargetReport, selection: &Selection) -> Option<String> {
     if let Some(failure) = &report.failure {
         let mut text = format!("{} could not be looked at: {}", report.target, failure.message);
         for hint in &failure.hints {
@@ -81,12 +81,18 @@ pub(super) fn quiet(report: &TargetReport, selection: &Selection) -> Option<Stri
     ))
 }
 
+/// What to know of a target before its findings: that it has none that is wanted, and how it was looked at.
+pub(super) fn preface(report: &TargetReport, selection: &Selection) -> Vec<String> {
+    let notes = report.notes().into_iter().map(|note| format!("{}: {note}", report.target));
+    quiet(report, selection).into_iter().chain(notes).collect()
+}
+
 /// The whole runbook.
 pub fn render(reports: &[TargetReport], selection: &Selection, screen: Screen) -> String {
     let width = screen.width.unwrap_or(COLUMNS.0).max(COLUMNS.1);
     let mut blocks: Vec<String> = reports
         .iter()
-        .filter_map(|report| quiet(report, selection))
+        .flat_map(|report| preface(report, selection))
         .map(|sentence| {
             let mut text = String::new();
             push(&mut text, &style::wrap(&style::safe(&sentence), width), "", 0);

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::runbook::{Selection, chosen, quiet};
+use super::runbook::{Selection, chosen, preface};
 use super::runbook_facts::{self, Body, Section, Step};
 use super::style;
 use crate::analysis::report::{Finding, TargetReport};
@@ -13,7 +13,7 @@ use crate::analysis::report::{Finding, TargetReport};
 /// The whole runbook.
 pub fn render(reports: &[TargetReport], selection: &Selection) -> String {
     let mut text = String::from("# pglockwatch runbook\n");
-    for sentence in reports.iter().filter_map(|report| quiet(report, selection)) {
+    for sentence in reports.iter().flat_map(|report| preface(report, selection)) {
         let _ = write!(text, "\n{}\n", escape(&sentence));
     }
     for (report, finding) in chosen(reports, selection) {

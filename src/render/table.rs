@@ -57,6 +57,9 @@ fn target(report: &TargetReport, name_width: usize, screen: Screen) -> String {
             push_wrapped(&mut text, line, indent, screen);
         }
     }
+    for note in report.notes() {
+        push_wrapped(&mut text, &note, style::width(&name) + 2, screen);
+    }
     let shown: Vec<&Finding> =
         report.findings.iter().filter(|finding| blind.is_none_or(|blind| !std::ptr::eq(*finding, blind))).collect();
     if !shown.is_empty() {

@@ -80,6 +80,11 @@ fn target(view: View<'_>, screen: Screen) -> String {
         }
         lines.push(totals.join("  "));
     }
+    let cut = |text: &str| match screen.width {
+        Some(width) => style::cut(text, width).into_owned(),
+        None => text.to_owned(),
+    };
+    lines.extend(report.notes().iter().map(|note| cut(&style::safe(note))));
     let notes = notes(report, screen);
     let used = lines.len() + notes.len() + usize::from(!notes.is_empty()) + 1;
     let rows = screen.height.map_or(MOST_ROWS, |height| height.saturating_sub(used).max(1));

@@ -22,6 +22,7 @@ mod lock_table;
 mod overlong_hold;
 pub mod pages;
 mod pool_starved;
+mod pooler_session_lock;
 mod prepared_transaction_holder;
 mod scope_violation;
 mod shared_key;
@@ -60,6 +61,7 @@ pub const ALL: &[&dyn Rule] = &[
     &blocked_waiters::BlockedWaiters,
     &key_hoard::KeyHoard,
     &pool_starved::PoolStarved,
+    &pooler_session_lock::PoolerSessionLock,
     &unexpected_holder::UnexpectedHolder,
     &scope_violation::ScopeViolation,
     &overlong_hold::OverlongHold,

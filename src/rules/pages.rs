@@ -29,6 +29,7 @@ const PAGES: &[(&str, &str)] = pages![
     "lock-table-pressure",
     "overlong-hold",
     "pool-starved",
+    "pooler-session-lock",
     "prepared-transaction-holder",
     "scope-violation",
     "shared-key",

@@ -2,6 +2,7 @@
 //!
 //! Texts that strangers chose stay as they are here: who shows them makes them safe for the place where they stand.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Context, Draft};
@@ -116,6 +117,7 @@ pub fn evidence(context: &Context<'_>, draft: &Draft, holds: &[&Hold]) -> Vec<St
     if holds.iter().all(|hold| hold.scope == crate::analysis::HoldScope::Session) && !holds.is_empty() {
         detail.push("Session scope: the lock was seen while its session was in no transaction.".to_owned());
     }
+    detail.extend(draft.pids.first().and_then(|&pid| looks_like_a_pooler(context, pid, holds)));
     for &pid in draft.waiters.iter().take(10) {
         if let Some(wait) = context.observed.waiting.get(&pid) {
             detail.push(format!(
@@ -131,6 +133,45 @@ pub fn evidence(context: &Context<'_>, draft: &Draft, holds: &[&Hold]) -> Vec<St
     }
     detail.extend(owners(holds));
     detail
+}
+
+/// So many different applications at one address are seldom one machine's own.
+const MANY_APPLICATIONS: usize = 5;
+
+/// What speaks for a pooler that nobody named. Never more than that: an application may change its own name, and a
+/// machine may run many.
+fn looks_like_a_pooler(context: &Context<'_>, pid: Pid, holds: &[&Hold]) -> Option<String> {
+    let observed = context.observed;
+    if observed.pooled.contains_key(&pid) || is_of_another(holds, pid) {
+        return None;
+    }
+    let names = holds.iter().map(|hold| hold.applications).max()?;
+    if names > 1 {
+        return Some(format!(
+            "It looks like a pooler's connection: its application_name has changed {} while it held the lock, so the one \
+             that is shown need not have taken it.",
+            if names == 2 { "once".to_owned() } else { format!("{} times", names - 1) }
+        ));
+    }
+    let address = context.backend(pid)?.client_addr.as_deref().filter(|address| !is_this_machine(address))?;
+    let there = observed.snapshot.backends.iter().filter(|other| other.client_addr.as_deref() == Some(address));
+    let groups: BTreeSet<&str> = there.map(|other| observed.group(other)).filter(|group| !group.is_empty()).collect();
+    (groups.len() >= MANY_APPLICATIONS).then(|| {
+        format!(
+            "{} applications connect from {address}: it may be a pooler's, and the application that is shown the last \
+             borrower of the connection.",
+            groups.len()
+        )
+    })
+}
+
+/// Whether one of the holds is another session's.
+fn is_of_another(holds: &[&Hold], pid: Pid) -> bool {
+    holds.iter().any(|hold| hold.holder != HolderRef::Session(pid))
+}
+
+fn is_this_machine(address: &str) -> bool {
+    address.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn owners(holds: &[&Hold]) -> Vec<String> {

@@ -4,6 +4,7 @@
 
 mod files;
 mod lint;
+mod poolers;
 mod process;
 mod sources;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::config::{self, Config, PartialThresholds};
 use crate::error::{Error, Result};
 use crate::keys::{Dictionary, KeyBook};
 use crate::pg::{ConnInfo, ConnInfoError, ConnSettings, Environment};
+use crate::pgbouncer::PoolerSpec;
 use crate::render::style::Screen;
 use files::NamedFile;
 pub use lint::{LintFile, LintFiles};
@@ -72,6 +74,8 @@ pub struct Target {
     pub name: String,
     /// How to connect.
     pub conninfo: ConnSettings,
+    /// The PgBouncers before it.
+    pub poolers: Vec<PoolerSpec>,
     /// The pause between two polls.
     pub interval: Duration,
     /// The most that connecting, and each poll, may take.
@@ -134,13 +138,19 @@ impl Settings {
         let sources = sources::find(&self.args, &self.config, self.config_file.as_ref(), around.environment)?;
         let mut targets = Vec::with_capacity(sources.len());
         for source in &sources {
-            targets.push(self.target(source, around.environment, habits)?);
+            targets.push(self.target(source, sources.len() > 1, around.environment, habits)?);
         }
         name(&mut targets, &sources)?;
         Ok(targets)
     }
 
-    fn target(&mut self, source: &Source, environment: &dyn Environment, habits: Habits) -> Result<Target> {
+    fn target(
+        &mut self,
+        source: &Source,
+        several: bool,
+        environment: &dyn Environment,
+        habits: Habits,
+    ) -> Result<Target> {
         let of_dsn = |error: ConnInfoError| {
             error.hints().into_iter().fold(Error::usage(format!("{}: {}", source.origin, error.message())), Error::hint)
         };
@@ -153,6 +163,7 @@ impl Settings {
         Ok(Target {
             name: source.name.clone().unwrap_or_else(|| conninfo.target_name()),
             conninfo,
+            poolers: self.poolers(source, several, environment, habits)?,
             interval: self.args.interval.or(self.config.interval).unwrap_or(habits.interval),
             timeout: self.timeout(),
             thresholds: self.thresholds(source.thresholds),

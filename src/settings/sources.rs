@@ -29,6 +29,8 @@ pub(super) struct Source {
     pub keys: Vec<PathBuf>,
     pub labels: BTreeMap<String, String>,
     pub thresholds: PartialThresholds,
+    /// Its consoles of PgBouncer, each with its password file.
+    pub poolers: Vec<(SecretString, Option<PathBuf>)>,
 }
 
 impl Source {
@@ -43,6 +45,7 @@ impl Source {
             keys: Vec::new(),
             labels: BTreeMap::new(),
             thresholds: PartialThresholds::default(),
+            poolers: Vec::new(),
         }
     }
 
@@ -100,6 +103,7 @@ fn targets(config: &Config, file: Option<&NamedFile>) -> Vec<Source> {
             keys: target.keys.clone(),
             labels: target.labels.clone(),
             thresholds: target.thresholds,
+            poolers: target.poolers.iter().map(|pooler| (pooler.dsn.clone(), pooler.password_file.clone())).collect(),
             ..Source::new(target.dsn.clone(), which)
         }
     };

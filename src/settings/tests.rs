@@ -233,3 +233,37 @@ fn only_regular_files_are_read() {
     fs::File::create(&large).unwrap().set_len(16 * 1024 * 1024 + 1).unwrap();
     assert!(refused(from(&large), &ProcessEnvironment).contains("16 MB"));
 }
+
+#[test]
+fn consoles_come_from_the_target_and_from_the_command_line() {
+    let text = "[[target]]\nname = \"a\"\ndsn = \"host=a\"\n[[target.pgbouncer]]\ndsn = \"host=pgb1 port=6432\"\n\
+                password_file = \"p\"\n[[target]]\nname = \"b\"\ndsn = \"host=b\"\n";
+    let files = [("/c.toml", text), ("/p", "geheim\n")];
+    let environment = environment(&[("PGDATABASE", "app"), ("PGOPTIONS", "-c x=y")], &files);
+    let pgbouncer = vec!["postgres://stats@pgb2:6432".to_owned()];
+    let args = GlobalArgs { config: Some("/c.toml".into()), pgbouncer, ..GlobalArgs::default() };
+    let targets = targets(args, &environment);
+    let shown = |target: &Target| -> Vec<(String, bool)> {
+        let each = target.poolers.iter();
+        each.map(|pooler| (pooler.settings.target_name(), pooler.shared_between_targets)).collect()
+    };
+    assert_eq!(shown(&targets[0]), [("pgb1:6432".to_owned(), false), ("pgb2:6432".to_owned(), true)]);
+    assert_eq!(shown(&targets[1]), [("pgb2:6432".to_owned(), true)]);
+    let console = &targets[0].poolers[0].settings;
+    assert_eq!((console.dbname(), console.password.as_ref().unwrap().expose_secret()), ("pgbouncer", "geheim"));
+    // With one target alone the command line means that one.
+    let one = GlobalArgs { pgbouncer: vec!["host=pgb".to_owned()], ..dsns(&["host=a"]) };
+    assert!(!self::targets(one, &environment)[0].poolers[0].shared_between_targets);
+}
+
+#[test]
+fn a_console_is_pgbouncers_own_database_without_options() {
+    let console = |dsn: &str| {
+        let args = GlobalArgs { pgbouncer: vec!["host=ok".to_owned(), dsn.to_owned()], ..dsns(&["host=a"]) };
+        refused(args, &environment(&[], &[]))
+    };
+    assert!(console("dbname=app").contains("--pgbouncer number 2: it must name PgBouncer's console"));
+    assert!(console("options='-c a=b'").contains("takes no options"));
+    let secret = console("nosuch=1 password=geheim");
+    assert!(secret.contains("nosuch") && !secret.contains("geheim"), "{secret}");
+}

@@ -48,7 +48,7 @@ impl Pooler {
         // The folder's watcher stops what runs in `data` and is named in `postmaster.pid`, should we be killed.
         let made = folder.command("mkdir").arg(folder.data()).status().unwrap();
         assert!(made.success());
-        let users: String = USERS.iter().map(|user| format!("\"{user}\" \"\"\n")).collect();
+        let users: String = USERS.iter().fold(String::new(), |text, user| text + "\"" + user + "\" \"\"\n");
         std::fs::write(folder.path().join("users.txt"), users).unwrap();
         let mut tries = 0;
         loop {

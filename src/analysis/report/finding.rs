@@ -40,6 +40,8 @@ pub enum Action {
     CancelWaiter,
     /// Ask the transaction manager, then finish the prepared transaction.
     FinishPrepared,
+    /// Let PgBouncer replace its server connections, or end the session, guarded.
+    ReconnectPooler,
     /// Grant our role what it needs.
     Grant,
     /// Mend the dictionary.
@@ -57,6 +59,7 @@ impl Action {
             Self::Terminate => "terminate",
             Self::CancelWaiter => "cancel-waiter",
             Self::FinishPrepared => "finish-prepared",
+            Self::ReconnectPooler => "reconnect-pooler",
             Self::Grant => "grant",
             Self::FixDictionary => "fix-dictionary",
             Self::Investigate => "investigate",

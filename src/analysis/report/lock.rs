@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::HeldFor;
 use crate::keys::{Kind, Source};
-use crate::model::{KeyNumbers, Pid, Time};
+use crate::model::{KeyNumbers, Pid, PoolMode, Time};
 
 /// Key and names of a lock.
 #[derive(Debug, Clone)]
@@ -132,6 +132,19 @@ pub struct HolderReport {
     pub application_group: String,
     /// Idle outside a transaction for at least the idle threshold.
     pub long_idle: bool,
+    /// The pool of PgBouncer that it serves.
+    pub pooler: Option<HolderPooler>,
+}
+
+/// The pool of PgBouncer that a backend serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderPooler {
+    /// PgBouncer's own name of the database.
+    pub database: String,
+    /// When a client gives the backend back.
+    pub pool_mode: PoolMode,
+    /// A client has it now.
+    pub linked: bool,
 }
 
 /// One session that queues for a key.

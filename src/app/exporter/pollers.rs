@@ -114,6 +114,7 @@ fn spec(target: &Target, rules: Arc<Mutex<Rules>>) -> TargetSpec {
     TargetSpec {
         name: target.name.clone(),
         settings: target.conninfo.clone(),
+        poolers: target.poolers.clone(),
         interval: target.interval,
         timeout: target.timeout,
         observe: Box::new(move |snapshot| {
@@ -127,9 +128,14 @@ fn spec(target: &Target, rules: Arc<Mutex<Rules>>) -> TargetSpec {
 
 /// Whether the running poller can go on. `Debug` of the settings shows everything but passwords.
 fn is_same_connection(running: &Target, new: &Target) -> bool {
-    let password = |target: &Target| target.conninfo.password.as_ref().map(|text| text.expose_secret().to_owned());
+    let secrets = |target: &Target| -> Vec<Option<String>> {
+        let poolers = target.poolers.iter().map(|pooler| &pooler.settings);
+        let all = std::iter::once(&target.conninfo).chain(poolers);
+        all.map(|settings| settings.password.as_ref().map(|text| text.expose_secret().to_owned())).collect()
+    };
     running.name == new.name
         && running.timeout == new.timeout
         && format!("{:?}", running.conninfo) == format!("{:?}", new.conninfo)
-        && password(running) == password(new)
+        && format!("{:?}", running.poolers) == format!("{:?}", new.poolers)
+        && secrets(running) == secrets(new)
 }

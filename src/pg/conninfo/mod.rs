@@ -73,6 +73,22 @@ impl ConnInfo {
         self
     }
 
+    /// The same with this database, in place of any that the text names.
+    ///
+    /// # Errors
+    /// If the name holds a zero byte.
+    pub fn with_dbname(mut self, dbname: &str) -> Result<Self, ConnInfoError> {
+        if let Some(keyword) = Keyword::find("dbname") {
+            self.options.set(keyword, dbname.to_owned(), "(given apart)")?;
+        }
+        Ok(self)
+    }
+
+    /// Whether the text has `options` for the start of a session.
+    pub fn has_startup_options(&self) -> bool {
+        self.options.filled("options").is_some()
+    }
+
     /// The database that the text names, if it names one.
     pub fn dbname(&self) -> Option<&str> {
         self.options.filled("dbname")

@@ -27,6 +27,8 @@ pub(super) struct Target<'a> {
     pub locks: Vec<Lock<'a>>,
     pub pools: Vec<Pool<'a>>,
     pub findings: Vec<FindingObject<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -108,8 +110,15 @@ pub(super) struct Holder<'a> {
     pub state_seconds: Option<f64>,
     pub transaction_seconds: Option<f64>,
     pub query: Option<&'a str>,
-    /// Always null: this release asks no pooler.
-    pub pooler: (),
+    pub pooler: Option<PoolerObject<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PoolerObject<'a> {
+    pub kind: &'static str,
+    pub database: &'a str,
+    pub pool_mode: &'static str,
+    pub linked: bool,
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::applications::Applications;
 use super::families::{Families, Family, Type, Value};
-use super::labels::{OTHER, database, declared_name, name, text};
+use super::labels::{OTHER, POOLED, database, declared_name, name, text};
 use crate::analysis::report::{LockReport, PoolReport, ServerReport, Severity, TargetReport};
 use crate::model::Pid;
 use crate::rules;
@@ -32,9 +32,12 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Database, application group and name, as the series about leaks have them.
+    /// Database, application group and name, as the series about leaks have them. Behind a pooler whose clients take
+    /// turns the application is the last borrower's: it is not named.
     fn leak_labels(&self, lock: &LockReport) -> [String; 3] {
-        let application = self.applications.label(&lock.holder.application_group);
+        let pooled = lock.holder.pooler.as_ref().is_some_and(|pooler| pooler.pool_mode.is_shared());
+        let application =
+            if pooled { POOLED.into() } else { self.applications.label(&lock.holder.application_group) };
         [database(lock), application.into_owned(), name(lock).into_owned()]
     }
 

@@ -13,6 +13,9 @@ use crate::render::style::safe;
 /// What everything without a name, or without a place, is called.
 pub(super) const OTHER: &str = "other";
 
+/// What the application of a holder behind a pooler is called.
+pub(super) const POOLED: &str = "pooled";
+
 /// The name of a lock that may be a label: from the dictionary or the catalogue, else `other`. A name that only
 /// circumstances speak for is none.
 pub(super) fn name(lock: &LockReport) -> Cow<'_, str> {

@@ -39,6 +39,15 @@ pub fn of_ending(facts: &Facts<'_>, holdings: &[Holding]) -> Vec<String> {
     caveats
 }
 
+/// What becomes of a lock that goes with its connection, and who may end that.
+pub fn of_a_lost_lock(facts: &Facts<'_>, holding: Option<&Holding>) -> Vec<String> {
+    let Some(holding) = holding else { return vec![old_holder(facts)] };
+    let mut caveats: Vec<String> = what_goes(facts, holding).into_iter().collect();
+    caveats.extend([who_is_next(facts, holding), old_holder(facts)]);
+    caveats.extend(who_may(facts, &[holding.pid]));
+    caveats
+}
+
 /// Before somebody concludes from a look that a session may be ended.
 pub fn of_looking(facts: &Facts<'_>) -> Vec<String> {
     match facts.draft.rule {

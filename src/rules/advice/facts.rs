@@ -119,7 +119,8 @@ impl<'a> Facts<'a> {
                 && self.context.observed.state_for(backend).is_some_and(|age| age >= self.context.thresholds.idle)
         };
         match self.draft.rule {
-            "carried-lock" => true,
+            // Behind a pooler too: whoever has the connection now is not to be cut off.
+            "carried-lock" | "pooler-session-lock" => true,
             "key-hoard" => {
                 self.draft.action == Action::Investigate
                     && self.context.observed.backend(pid).is_some_and(|backend| !rests(backend))

@@ -11,6 +11,7 @@
 mod caveats;
 mod facts;
 mod look;
+mod pooler;
 mod prepared;
 mod prevent;
 pub mod statement;
@@ -42,6 +43,7 @@ pub fn advise(context: &Context<'_>, draft: &Draft) -> Advice {
         Action::Terminate => terminate(&facts),
         Action::CancelWaiter => cancel(&facts),
         Action::FinishPrepared => prepared::finish(&facts),
+        Action::ReconnectPooler => reconnect_pooler(&facts),
         Action::Grant => grant(&facts),
         Action::Investigate => investigate(&facts),
         Action::FixDictionary | Action::None => Advice {
@@ -75,6 +77,11 @@ fn terminate(facts: &Facts<'_>) -> Advice {
         caveats: caveats::of_ending(facts, shown),
         prevent: Vec::new(),
     }
+}
+
+fn reconnect_pooler(facts: &Facts<'_>) -> Advice {
+    let Some(advice) = pooler::reconnect(facts) else { return terminate(facts) };
+    Advice { steps: with_frame(facts, advice.steps), ..advice }
 }
 
 /// The draft's sessions that can be ended under guard, those at rest for longest first.

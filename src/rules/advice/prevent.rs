@@ -18,6 +18,13 @@ const IDLE_IN_TRANSACTION: &str =
     "Set idle_in_transaction_session_timeout for the application's role: the server then ends such sessions itself.";
 const SHORT_TRANSACTIONS: &str = "Commit or roll back in every path of the code, errors included, before the \
     connection goes back to the pool.";
+const POOLER_TRANSACTION_LOCK: &str = "Through a transaction pool take only transaction locks (pg_advisory_xact_lock); \
+    through a statement pool none at all.";
+const POOLER_SESSION_POOL: &str = "Where a lock must outlive a transaction, give that application a session pool of its \
+    own or a DSN that names the server directly.";
+const POOLER_RESET: &str = "server_reset_query_always = 1 with server_reset_query = DISCARD ALL in PgBouncer frees what is \
+    left behind whenever a client gives a connection back: one more statement each time, and such a lock then protects \
+    nothing beyond its transaction.";
 const DEAD_CLIENT: &str = "Where the client may be dead: tcp_keepalives_idle (with _interval and _count) lets the \
     server find it";
 
@@ -38,6 +45,7 @@ pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
             texts
         }
         "carried-lock" => own(&[SAME_CONNECTION, TRANSACTION_LOCK, DEDICATED]),
+        "pooler-session-lock" => own(&[POOLER_TRANSACTION_LOCK, POOLER_SESSION_POOL, POOLER_RESET]),
         "idle-in-transaction-holder" => {
             let mut texts = own(&[SHORT_TRANSACTIONS, IDLE_IN_TRANSACTION]);
             texts.push(dead_client(version));

@@ -48,6 +48,7 @@ pub fn verify(facts: &Facts<'_>) -> Option<String> {
             Some(format!("{VERIFY}pglockwatch check"))
         }
         "key-collision" => Some(format!("{VERIFY}pglockwatch keys lint")),
+        "pooler-session-lock" => super::pooler::verify(facts),
         // One look cannot see a leak on a busy connection.
         "carried-lock" => {
             let observe = facts.context.thresholds.idle.as_secs() * 5 / 4 + 1;

@@ -194,6 +194,13 @@ fn totals_of(canvas: &Canvas<'_>, reports: &[&TargetReport]) -> Vec<Piece> {
     if hidden > 0 {
         pieces.insert(1, (format!("{} cannot be judged", style::count(hidden, "holder")), BOLD));
     }
+    let mute = sum(|report| report.poolers.iter().filter(|pooler| pooler.problem.is_some()).count());
+    if mute > 0 {
+        pieces.insert(1, (format!("{} cannot be asked", style::count(mute, "PgBouncer")), BOLD));
+    }
+    if reports.iter().any(|report| report.behind_pooler) {
+        pieces.push(("behind a pooler".to_owned(), BOLD));
+    }
     let ratio = reports.iter().filter_map(|report| report.server.as_ref()).map(|server| server.lock_table_ratio);
     let ratio = ratio.fold(0.0, f64::max);
     if ratio >= TABLE_FILLS {
