@@ -14,6 +14,8 @@ pub struct Exit(u8);
 pub enum Convention {
     /// The monitoring plugins' convention (`check`): whatever keeps us from judging is 3.
     Plugin,
+    /// 0, or 1 for a bad verdict, 2 on bad usage, 3 where there can be no verdict.
+    Verdict,
     /// 0, or 1 on failure, 2 on bad usage.
     Plain,
 }
@@ -25,7 +27,7 @@ impl Exit {
     pub const FAILURE: Self = Self(1);
     /// Bad usage; in `check`: critical.
     pub const USAGE: Self = Self(2);
-    /// `check` could not judge.
+    /// `check` or `guard` could not judge.
     pub const UNKNOWN: Self = Self(3);
 
     /// The number.
@@ -48,7 +50,8 @@ impl Exit {
         match (error.kind, convention) {
             (ErrorKind::ClosedPipe, _) => Self::SUCCESS,
             (_, Convention::Plugin) => Self::UNKNOWN,
-            (ErrorKind::Usage, Convention::Plain) => Self::USAGE,
+            (ErrorKind::Usage, Convention::Plain | Convention::Verdict) => Self::USAGE,
+            (ErrorKind::Failure | ErrorKind::Stopped, Convention::Verdict) => Self::UNKNOWN,
             (ErrorKind::Failure | ErrorKind::Stopped, Convention::Plain) => Self::FAILURE,
         }
     }
@@ -57,7 +60,7 @@ impl Exit {
     pub fn of_bad_usage(convention: Convention) -> Self {
         match convention {
             Convention::Plugin => Self::UNKNOWN,
-            Convention::Plain => Self::USAGE,
+            Convention::Plain | Convention::Verdict => Self::USAGE,
         }
     }
 }
@@ -83,9 +86,11 @@ mod tests {
         let usage = Error::usage("no such option");
         assert_eq!(Exit::of_error(&usage, Convention::Plugin), Exit::UNKNOWN);
         assert_eq!(Exit::of_error(&usage, Convention::Plain), Exit::USAGE);
+        assert_eq!(Exit::of_error(&usage, Convention::Verdict), Exit::USAGE);
         let failure = Error::failure("cannot connect");
         assert_eq!(Exit::of_error(&failure, Convention::Plugin), Exit::UNKNOWN);
         assert_eq!(Exit::of_error(&failure, Convention::Plain), Exit::FAILURE);
+        assert_eq!(Exit::of_error(&failure, Convention::Verdict), Exit::UNKNOWN);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod config;
 pub mod endings;
 pub mod error;
 pub mod exit;
+pub mod guard;
 pub mod keys;
 pub mod logging;
 pub mod model;

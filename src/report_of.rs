@@ -150,7 +150,8 @@ fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
     locks.into_iter().map(|(_, lock)| lock).collect()
 }
 
-fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderReport {
+/// A session or a prepared transaction.
+pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderReport {
     let observed = context.observed;
     let none = HolderReport {
         pid: None,
@@ -254,7 +255,8 @@ fn pids(holders: &[HolderRef]) -> Vec<Pid> {
         .collect()
 }
 
-fn key_report(observed: &Observed, lock: AdvisoryKey, names: &[Name]) -> KeyReport {
+/// A key with its names.
+pub(crate) fn key_report(observed: &Observed, lock: AdvisoryKey, names: &[Name]) -> KeyReport {
     KeyReport {
         text: key::text(lock.numbers),
         numbers: lock.numbers,

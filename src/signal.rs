@@ -44,6 +44,39 @@ fn catch_others(with_suspend: bool, tell: impl Fn(Wish) + Send + 'static) -> Res
     Ok(())
 }
 
+/// A signal that whoever runs a command must hand on to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sent {
+    /// Its number.
+    pub number: i32,
+    /// The process that sent it; nothing for a terminal's Ctrl-C, which reaches every process of the foreground.
+    pub sender: Option<i32>,
+}
+
+/// Catches, from now on, the signals that end a process or that users send to it. We live on: another process decides
+/// what they mean.
+///
+/// # Errors
+/// The system refuses a handler.
+#[cfg(unix)]
+pub fn catch_for_another(tell: impl Fn(Sent) + Send + 'static) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    use signal_hook::iterator::SignalsInfo;
+    use signal_hook::iterator::exfiltrator::WithOrigin;
+    let cannot = |error| Error::failure("cannot catch signals").caused_by(error);
+    let mut signals =
+        SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(cannot)?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for origin in signals.forever() {
+                tell(Sent { number: origin.signal, sender: origin.process.map(|process| process.pid) });
+            }
+        })
+        .map_err(cannot)?;
+    Ok(())
+}
+
 /// Stops the process as Ctrl-Z does. Returns when it goes on.
 #[cfg(unix)]
 pub fn suspend() {

@@ -23,6 +23,7 @@ const PURE: &[&str] = &[
     "report_of.rs",
     "silences.rs",
     "endings.rs",
+    "guard",
 ];
 
 /// What would read a clock, a file, the environment or a socket, or print.
@@ -56,6 +57,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("rules", &["rules", "analysis", "keys", "model", "quote", "units"]),
     ("render", &["render", "rules", "analysis", "keys", "model", "quote", "units"]),
     ("endings.rs", &["report_of", "monitor", "rules", "analysis", "keys", "model"]),
+    ("guard", &["guard", "report_of", "silences", "rules", "analysis", "keys", "model"]),
     ("monitor.rs", &["endings", "report_of", "silences", "rules", "analysis", "keys", "model", "quote", "units"]),
     ("watch.rs", &["watch", "monitor", "pgbouncer", "pg", "rules", "analysis", "keys", "model", "quote", "units"]),
 ];

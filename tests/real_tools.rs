@@ -21,14 +21,21 @@ use crate::support::{say, server};
 const SOON: Duration = Duration::from_secs(40);
 
 /// A server, and a home with a dictionary.
-struct World {
-    cluster: Cluster,
-    home: TempDir,
+pub struct World {
+    pub cluster: Cluster,
+    pub home: TempDir,
     tools: PathBuf,
 }
 
 /// A tool that runs. It ends with its test.
-struct Tool(Child);
+pub struct Tool(Child);
+
+impl Tool {
+    /// Whether it has ended, which none of them does by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+}
 
 impl Drop for Tool {
     fn drop(&mut self) {
@@ -39,7 +46,7 @@ impl Drop for Tool {
 
 impl World {
     /// Nothing where the tools of that kind (`node`, `python`) are not installed.
-    fn with_tools(kind: &str) -> Option<Self> {
+    pub fn with_tools(kind: &str) -> Option<Self> {
         let Some(tools) = std::env::var_os(format!("PGLOCKWATCH_TEST_TOOLS_{}", kind.to_uppercase())) else {
             say(&format!("SKIPPED: real tools for {kind}, which are not installed (tests/run does that)"));
             return None;
@@ -49,7 +56,7 @@ impl World {
     }
 
     /// Starts one of `tests/tools`.
-    fn start(&self, script: &str, args: &[&str]) -> Tool {
+    pub fn start(&self, script: &str, args: &[&str]) -> Tool {
         let home = self.home.path();
         // Node looks for packages beside the script.
         std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools").join(script), home.join(script))
@@ -85,11 +92,8 @@ impl World {
                 return;
             }
             let log = std::fs::read_to_string(self.home.path().join("log")).unwrap();
-            let ended = tool.0.try_wait().unwrap();
-            assert!(
-                ended.is_none() && began.elapsed() < SOON,
-                "no {key} is called {name}: {locks:?}\nThe tool says: {log}"
-            );
+            let ended = tool.has_ended();
+            assert!(!ended && began.elapsed() < SOON, "no {key} is called {name}: {locks:?}\nThe tool says: {log}");
             sleep(Duration::from_millis(200));
         }
     }

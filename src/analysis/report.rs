@@ -1,6 +1,7 @@
 //! The Report: all that any front end shows. It mirrors the JSON of `check --format json`.
 
 mod finding;
+mod guard;
 mod lock;
 
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use crate::model::{Pid, Time};
 
 pub use finding::{Action, Advice, Finding, Severity};
+pub use guard::{GuardReport, HowLeft, LeftBehind};
 pub use lock::{
     FirstSeen, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport,
 };

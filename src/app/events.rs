@@ -117,7 +117,7 @@ fn spec(target: Target, short: bool) -> TargetSpec {
 }
 
 /// Hands on what the pollers say.
-fn forward(deliver: impl Fn(usize, Update) -> bool + Send + 'static) -> Result<Sender<(usize, Update)>> {
+pub(super) fn forward(deliver: impl Fn(usize, Update) -> bool + Send + 'static) -> Result<Sender<(usize, Update)>> {
     let (sender, updates) = mpsc::channel();
     thread::Builder::new()
         .name("updates".to_owned())

@@ -7,6 +7,7 @@ pub mod demo;
 mod dictionary;
 mod events;
 mod exporter;
+mod guard;
 pub mod keys;
 mod look;
 mod output;
@@ -59,6 +60,7 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
         }
         Command::Exporter(args) => exporter::run(args, global, around),
         Command::Runbook(args) => runbook(&args, global, around),
+        Command::Guard(args) => guard::run(&args, global, around),
         Command::Demo(args) => planted::demo(&args, &global, around),
         Command::Keys(args) => dictionary::keys(&args, global, around),
     }

@@ -49,7 +49,7 @@ pub struct GlobalArgs {
     /// Held for so long is critical, even if nobody waits [default: off]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = JUDGEMENT)]
     pub critical_after: Option<Duration>,
-    /// Pause between two polls, at least 100ms [default: top 2s, exporter 5s, check 1s]
+    /// Pause between two polls, at least 100ms [default: top 2s, exporter 5s, check 1s, guard 100ms]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval, help_heading = POLLING)]
     pub interval: Option<Duration>,
     /// The most that connecting, and each poll, may take [default: 10s]

@@ -6,10 +6,11 @@
 pub mod demo;
 pub mod exporter;
 mod global;
+pub mod guard;
 pub mod keys;
 pub mod runbook;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::builder::Resettable;
@@ -66,6 +67,8 @@ pub enum Command {
     Runbook(runbook::RunbookArgs),
     /// Decode, hash and check advisory keys and the key dictionary
     Keys(keys::KeysArgs),
+    /// Watch while a test suite runs, and fail it if its sessions left locks behind
+    Guard(guard::GuardArgs),
     /// Start a throwaway PostgreSQL with planted leaks, and watch it
     Demo(demo::DemoArgs),
     /// Print the completions of a shell
@@ -194,7 +197,11 @@ pub fn convention(args: &[OsString]) -> Convention {
         if takes_value(&word) {
             words.next();
         } else if !word.starts_with('-') {
-            return if OsStr::new(word.as_ref()) == "check" { Convention::Plugin } else { Convention::Plain };
+            return match word.as_ref() {
+                "check" => Convention::Plugin,
+                "guard" => Convention::Verdict,
+                _ => Convention::Plain,
+            };
         }
     }
     Convention::Plain
@@ -205,6 +212,7 @@ impl Command {
     pub fn convention(&self) -> Convention {
         match self {
             Self::Check(_) => Convention::Plugin,
+            Self::Guard(_) => Convention::Verdict,
             _ => Convention::Plain,
         }
     }
@@ -253,6 +261,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_guarded_stays_as_it_was_typed() {
+        let Command::Guard(guard) = read(&["guard", "--", "pytest", "-5", "--dsn", "x"]).unwrap().command else {
+            panic!("not guard")
+        };
+        assert_eq!(guard.command, ["pytest", "-5", "--dsn", "x"]);
+        assert!(read(&["guard", "pytest"]).is_err());
+        assert!(read(&["guard", "--"]).is_err());
+    }
+
+    #[test]
     fn durations_need_a_unit_and_polls_a_pause() {
         let error = read(&["check", "--observe", "10"]).unwrap_err().to_string();
         assert!(error.contains("write 10s"), "{error}");
@@ -267,6 +285,7 @@ mod tests {
         assert_eq!(convention_of(&["-d", "check", "top"]), Convention::Plain);
         assert_eq!(convention_of(&["--dsn", "x", "check"]), Convention::Plugin);
         assert_eq!(convention_of(&["keys", "decode", "check"]), Convention::Plain);
+        assert_eq!(convention_of(&["guard", "--bogus", "--", "check"]), Convention::Verdict);
         assert_eq!(convention_of(&[]), Convention::Plain);
     }
 

@@ -1,5 +1,6 @@
 //! `check --format json`, schema 1: from a Report to the structs of [`schema`].
 
+pub mod guard;
 mod schema;
 
 use std::fmt::Write as _;
