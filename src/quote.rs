@@ -42,6 +42,37 @@ pub fn identifier(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
+/// The schema, if one is named, and the table, from a text such as `ops.locks`. Names are as they are written, without
+/// folding of letters; in double quotes a name may hold a dot, and a quote is doubled.
+pub fn table_name(text: &str) -> Option<(Option<String>, String)> {
+    let (first, rest) = one_name(text)?;
+    if rest.is_empty() {
+        return Some((None, first));
+    }
+    let (second, rest) = one_name(rest.strip_prefix('.')?)?;
+    rest.is_empty().then_some((Some(first), second))
+}
+
+/// The name that a text begins with, and what follows.
+fn one_name(text: &str) -> Option<(String, &str)> {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let (name, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+        return (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest));
+    };
+    let mut name = String::new();
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        name.push_str(part);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                name.push('"');
+                rest = after;
+            }
+            None => return (!name.is_empty()).then_some((name, after)),
+        }
+    }
+}
+
 fn push_escaped(quoted: &mut String, text: &str, quote: char) {
     for c in text.chars() {
         match c {
@@ -144,7 +175,6 @@ const RESERVED: &[&str] = &[
     "overlaps",
     "placing",
     "primary",
-    "public",
     "references",
     "returning",
     "right",
@@ -191,5 +221,17 @@ mod tests {
         assert_eq!(identifier("a\"b"), "\"a\"\"b\"");
         assert_eq!(identifier("a\nb"), "U&\"a\\+00000Ab\"");
         assert_eq!(identifier(""), "\"\"");
+    }
+
+    #[test]
+    fn names_of_tables_are_split_at_dots_outside_quotes() {
+        let name = |text| table_name(text).map(|(schema, table)| (schema.unwrap_or_default(), table));
+        let both = |schema: &str, table: &str| Some((schema.to_owned(), table.to_owned()));
+        assert_eq!(name("keys"), both("", "keys"));
+        assert_eq!(name("Ops.Lock Keys"), both("Ops", "Lock Keys"));
+        assert_eq!(name("\"a.b\".\"c\"\"d\""), both("a.b", "c\"d"));
+        for wrong in ["", ".", "a.", ".a", "a.b.c", "\"a", "\"\"", "a\"b", "\"a\"b"] {
+            assert_eq!(name(wrong), None, "{wrong}");
+        }
     }
 }

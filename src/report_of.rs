@@ -11,13 +11,13 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::analysis::report::{
-    Counts, Finding, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, PoolerReport, ScopeReport,
-    ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
+    Counts, Finding, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseTableReport, LockReport, NameReport,
+    PoolerReport, ScopeReport, ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
 };
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed};
 use crate::keys::{Name, key};
-use crate::model::{AdvisoryKey, Backend, BackendState, LockObject, Pid, Pooler, age};
-use crate::rules::{Context, Draft, Subject, advice, hidden_holders};
+use crate::model::{AdvisoryKey, Backend, BackendState, LeaseRead, LockObject, Pid, Pooler, age};
+use crate::rules::{Context, Draft, Subject, advice, hidden_holders, lease_overdue};
 use crate::silences::silenced;
 
 /// Lists of keys are cut here; counts never are.
@@ -48,6 +48,7 @@ pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
         poll_duration: snapshot.poll_duration,
         locks: locks(context, drafts),
         pools: observed.pools.iter().map(|(pool, _)| pool.clone()).collect(),
+        leases: context.observed.snapshot.leases.iter().map(|read| leases(context, read)).collect(),
         findings,
         counts: counts(context),
         waits: observed.waiting.keys().filter_map(|&pid| wait(observed, pid)).collect(),
@@ -148,6 +149,38 @@ fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind.
     locks.sort_by_key(|(keys, lock)| (*keys, std::cmp::Reverse(lock.waiters.len())));
     locks.into_iter().map(|(_, lock)| lock).collect()
+}
+
+fn leases(context: &Context<'_>, read: &LeaseRead) -> LeaseTableReport {
+    let mut report = LeaseTableReport {
+        lease: read.lease.clone(),
+        table: read.table.clone(),
+        database: None,
+        problem: None,
+        total: 0,
+        overdue: 0,
+        leases: Vec::new(),
+    };
+    match &read.outcome {
+        Ok(leases) => {
+            let lease = |lease: &crate::model::Lease| LeaseReport {
+                name: lease.name.clone(),
+                holder: lease.holder.clone(),
+                taken: lease.taken,
+                held_for: lease.taken.map(|taken| age(leases.at, taken)),
+                expires: lease.expires,
+                expires_in: lease.expires.filter(|expires| *expires > leases.at).map(|expires| age(expires, leases.at)),
+                expired_for: lease_overdue::expired_for(leases, lease),
+                overdue: lease_overdue::is_overdue(leases, lease, context.thresholds.wait),
+            };
+            report.database = Some(leases.database.clone());
+            report.total = leases.total;
+            report.overdue = leases.overdue;
+            report.leases = leases.rows.iter().map(lease).collect();
+        }
+        Err(problem) => report.problem = Some(format!("The table {} {}.", read.table, problem.what)),
+    }
+    report
 }
 
 /// A session or a prepared transaction.
@@ -323,6 +356,10 @@ fn database(context: &Context<'_>, draft: &Draft) -> Option<String> {
     if let (1, Some(&oid)) = (oids.len(), oids.first()) {
         return observed.snapshot.server.database_name(oid).map(str::to_owned);
     }
+    if let Subject::Lease { lease, .. } = &draft.subject {
+        let read = observed.snapshot.leases.iter().find(|read| read.lease == *lease)?;
+        return read.outcome.as_ref().ok().map(|leases| leases.database.clone());
+    }
     if let Subject::Pool(place) = draft.subject {
         return observed.pools[place].0.database.clone();
     }
@@ -360,6 +397,9 @@ pub fn id(context: &Context<'_>, draft: &Draft) -> String {
         Subject::Entry(entry) => text.push_str(entry),
         Subject::Key(lock) => {
             let _ = writeln!(text, "{} {}", lock.database, key::text(lock.numbers));
+        }
+        Subject::Lease { lease, row } => {
+            let _ = writeln!(text, "{lease} {row:?}");
         }
         Subject::Target => {}
     }

@@ -36,9 +36,14 @@ fn covers_keys(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &
         crate::rules::Subject::Entry(entry) => listed(entry),
         _ => false,
     };
+    // A lease has no key; its table has a name.
+    let by_lease = || match &draft.subject {
+        crate::rules::Subject::Lease { lease, .. } => listed(lease),
+        _ => false,
+    };
     let by_name = silence.names.is_empty()
         || (!names.is_empty() && names.iter().all(|names| names.iter().any(|name| listed(&name.name))))
-        || (names.is_empty() && by_entry());
+        || (names.is_empty() && (by_entry() || by_lease()));
     let by_database = silence.databases.is_empty()
         || (!draft.keys.is_empty()
             && draft.keys.iter().all(|lock| {

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::analysis::report::{Failure, TargetReport};
-use crate::model::Snapshot;
+use crate::model::{LeaseTable, Snapshot};
 use crate::pg::{self, ConnSettings, ProcessEnvironment, Session};
 use crate::pgbouncer::{Consoles, PoolerSpec};
 
@@ -48,6 +48,8 @@ pub struct TargetSpec {
     pub interval: Duration,
     /// The most that connecting may take, and each poll.
     pub timeout: Duration,
+    /// The lease tables that are read in each poll.
+    pub leases: Arc<[LeaseTable]>,
     /// What is made of a snapshot.
     pub observe: Observe,
 }
@@ -93,6 +95,11 @@ impl Handle {
         self.tell(Event::SetInterval(interval));
     }
 
+    /// Reads these lease tables from the next poll on.
+    pub fn set_leases(&self, leases: Arc<[LeaseTable]>) {
+        self.tell(Event::SetLeases(leases));
+    }
+
     /// Stops polling and closes the connection. Waits a moment for it to be closed in good order; a worker that hangs
     /// in a read is left behind.
     pub fn stop(self) {
@@ -118,6 +125,7 @@ impl Drop for Handle {
 enum Event {
     Refresh,
     SetInterval(Duration),
+    SetLeases(Arc<[LeaseTable]>),
     Stop,
     Worker(Progress),
 }
@@ -179,9 +187,9 @@ struct Worker {
 
 impl Worker {
     /// Does one job for each order; ends when nobody can order any more, or nobody listens.
-    fn run(mut self, orders: &Receiver<()>) {
-        for () in orders {
-            let result = Box::new(self.job());
+    fn run(mut self, orders: &Receiver<Arc<[LeaseTable]>>) {
+        for leases in orders {
+            let result = Box::new(self.job(&leases));
             if !self.say(Progress::Done { result, open: self.session.is_some() }) {
                 return;
             }
@@ -192,27 +200,27 @@ impl Worker {
         self.controller.send(Event::Worker(progress)).is_ok()
     }
 
-    fn job(&mut self) -> Result<Snapshot, Failure> {
+    fn job(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
         // Asked while the server is: a pooler that is slow or away costs the poll little, and never fails it.
         self.consoles.ask();
-        let mut snapshot = self.reconnect_and_poll()?;
+        let mut snapshot = self.reconnect_and_poll(leases)?;
         snapshot.poolers = self.consoles.answers();
         Ok(snapshot)
     }
 
-    fn reconnect_and_poll(&mut self) -> Result<Snapshot, Failure> {
+    fn reconnect_and_poll(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
         let known = self.session.as_ref().is_some_and(Session::has_polled);
-        let result = self.connect_and_poll();
+        let result = self.connect_and_poll(leases);
         // A connection that worked and is gone now was mostly lost between two polls: by a restart, or because it was
         // idle for too long. It is surely closed, so one new one may be opened at once.
         if result.is_err() && known && self.session.is_none() {
             self.say(Progress::Reconnecting);
-            return self.connect_and_poll();
+            return self.connect_and_poll(leases);
         }
         result
     }
 
-    fn connect_and_poll(&mut self) -> Result<Snapshot, Failure> {
+    fn connect_and_poll(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
         let mut session = if let Some(session) = self.session.take() {
             session
         } else {
@@ -220,7 +228,7 @@ impl Worker {
             self.say(Progress::Connected(session.address().to_owned()));
             session
         };
-        let result = session.poll(*EPOCH);
+        let result = session.poll(*EPOCH, leases);
         self.session = (!session.is_lost()).then_some(session);
         result
     }
@@ -242,7 +250,7 @@ struct Controller {
     index: usize,
     spec: TargetSpec,
     updates: Sender<(usize, Update)>,
-    jobs: Sender<()>,
+    jobs: Sender<Arc<[LeaseTable]>>,
     /// Failures since the last good poll.
     failures: u32,
     /// host:port of the server that we are connected to.
@@ -276,6 +284,10 @@ impl Controller {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Ok(Event::Refresh) => self.refresh(state)?,
                 Ok(Event::SetInterval(interval)) => self.set_interval(state, interval),
+                Ok(Event::SetLeases(leases)) => {
+                    self.spec.leases = leases;
+                    state
+                }
                 Ok(Event::Worker(progress)) => self.progress(state, progress)?,
                 Err(RecvTimeoutError::Timeout) => self.time_is_up(state)?,
             };
@@ -283,7 +295,7 @@ impl Controller {
     }
 
     fn begin(&mut self) -> Result<State, Over> {
-        self.jobs.send(()).map_err(|_| Over)?;
+        self.jobs.send(Arc::clone(&self.spec.leases)).map_err(|_| Over)?;
         Ok(self.working())
     }
 

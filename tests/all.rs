@@ -16,6 +16,7 @@ mod exporter;
 mod guard;
 mod hashes;
 mod import;
+mod leases;
 mod output;
 mod poolers;
 mod pools;

@@ -2,6 +2,7 @@
 
 mod finding;
 mod guard;
+mod lease;
 mod lock;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::model::{Pid, Time};
 
 pub use finding::{Action, Advice, Finding, Severity};
 pub use guard::{GuardReport, HowLeft, LeftBehind};
+pub use lease::{LeaseReport, LeaseTableReport};
 pub use lock::{
     FirstSeen, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport,
 };
@@ -89,6 +91,8 @@ pub struct TargetReport {
     pub locks: Vec<LockReport>,
     /// Pools that have sessions, those with locks first.
     pub pools: Vec<PoolReport>,
+    /// The lease tables that the config names.
+    pub leases: Vec<LeaseTableReport>,
     /// Findings, worst first. Silenced ones are here too.
     pub findings: Vec<Finding>,
     /// Totals.
@@ -166,6 +170,7 @@ impl TargetReport {
             poll_duration: Duration::ZERO,
             locks: Vec::new(),
             pools: Vec::new(),
+            leases: Vec::new(),
             findings: Vec::new(),
             counts: Counts::default(),
             waits: Vec::new(),

@@ -112,6 +112,7 @@ fn spec(target: Target, short: bool) -> TargetSpec {
         poolers: target.poolers,
         interval: target.interval,
         timeout: target.timeout,
+        leases: target.leases,
         observe: Box::new(move |snapshot| monitor.observe(snapshot)),
     }
 }

@@ -8,6 +8,7 @@
 //! built-in rule for application groups: the group is what its first capture group matches, or the whole match where
 //! it has none; a name that it does not match is its own group.
 
+mod lease;
 mod place;
 mod raw;
 
@@ -25,6 +26,7 @@ use crate::cli::exporter::ExporterArgs;
 use crate::cli::{parse_interval, parse_timeout};
 use crate::error::{Error, Result};
 use crate::keys::{Dictionary, dictionary};
+use crate::model::LeaseTable;
 use crate::units::parse_duration;
 use place::{Source, without_quoted_text};
 
@@ -97,6 +99,8 @@ pub struct TargetConfig {
     pub thresholds: PartialThresholds,
     /// The PgBouncers before it.
     pub poolers: Vec<PoolerConfig>,
+    /// Its lease tables.
+    pub leases: Vec<LeaseTable>,
 }
 
 /// One `[[target.pgbouncer]]`.
@@ -129,9 +133,6 @@ const OWN_LABELS: &[&str] = &[
     "instance",
 ];
 
-/// What is promised for a later release, so that the sentence can say so.
-const LATER_IN_TARGET: &[(&str, &str)] = &[("lease", "`[[target.lease]]`")];
-
 /// Reads a config's text. Paths in it are relative to `folder`; `name` is how errors call the file.
 ///
 /// # Errors
@@ -154,7 +155,6 @@ pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Config> {
 pub fn parse_without_dictionary(text: &str, name: &str, folder: &Path) -> Result<Config> {
     let source = Source { name, text };
     let mut table = DeTable::parse(text).map_err(|error| of_toml(source, &error))?;
-    refuse_what_is_not_built(source, table.get_ref())?;
     let mut has_dictionary = false;
     for name in dictionary::TABLES {
         has_dictionary |= table.get_mut().remove(name).is_some();
@@ -165,23 +165,6 @@ pub fn parse_without_dictionary(text: &str, name: &str, folder: &Path) -> Result
 
 fn of_toml(source: Source<'_>, error: &toml::de::Error) -> Error {
     source.error(error.span(), &without_quoted_text(error.message()))
-}
-
-fn refuse_what_is_not_built(source: Source<'_>, table: &DeTable<'_>) -> Result<()> {
-    let refuse = |table: &DeTable<'_>, later: &[(&str, &str)]| {
-        for (key, _) in table {
-            if let Some((_, shown)) = later.iter().find(|(field, _)| *field == key.get_ref().as_ref()) {
-                let sentence = format!("{shown} is not built yet in this version: take it out");
-                return Err(source.error(Some(key.span()), &sentence));
-            }
-        }
-        Ok(())
-    };
-    let targets = table.get("target").and_then(|target| target.get_ref().as_array());
-    for target in targets.into_iter().flatten().filter_map(|target| target.get_ref().as_table()) {
-        refuse(target, LATER_IN_TARGET)?;
-    }
-    Ok(())
 }
 
 fn read(source: Source<'_>, folder: &Path, raw: raw::Config) -> Result<Config> {
@@ -247,6 +230,7 @@ fn read_target(source: Source<'_>, folder: &Path, raw: raw::Target) -> Result<Ta
                 password_file: pooler.password_file.map(|path| folder.join(path)),
             })
             .collect(),
+        leases: lease::read(source, raw.lease)?,
     })
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Target {
     pub thresholds: Thresholds,
     #[serde(default)]
     pub pgbouncer: Vec<PgBouncer>,
+    #[serde(default)]
+    pub lease: Vec<Lease>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +72,23 @@ pub(super) struct PgBouncer {
     #[serde(deserialize_with = "secret")]
     pub dsn: SecretString,
     pub password_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lease {
+    pub name: Spanned<String>,
+    pub table: Spanned<String>,
+    pub columns: LeaseColumns,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LeaseColumns {
+    pub name: Spanned<String>,
+    pub holder: Spanned<String>,
+    pub expires: Spanned<String>,
+    pub taken: Option<Spanned<String>>,
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {

@@ -66,10 +66,32 @@ fn what_is_wrong_is_pointed_at() {
 }
 
 #[test]
-fn what_comes_later_is_refused_by_name() {
+fn a_misspelt_option_of_web_is_pointed_at() {
     assert!(refused("[web]\nlisten_adress = []").contains(":2:1: unknown field `listen_adress`"));
-    let target = "[[target]]\ndsn = \"host=a\"\n[[target.lease]]\nname = \"x\"";
-    assert!(refused(target).contains("`[[target.lease]]` is not built yet"));
+}
+
+#[test]
+fn lease_tables_are_named_with_their_schema() {
+    let lease = |rest: &str| format!("[[target]]\ndsn = \"host=a\"\n[[target.lease]]\nname = \"x\"\n{rest}");
+    let columns = "columns = { name = \"n\", holder = \"h\", expires = \"e\" }";
+    let config = parse(&lease(&format!("table = 'ops.\"a.b\"'\n{columns}")), "f", Path::new("")).unwrap();
+    let read = &config.targets[0].leases[0];
+    assert_eq!((read.lease.as_str(), read.schema.as_str(), read.table.as_str()), ("x", "ops", "a.b"));
+    assert_eq!((read.expires.as_str(), &read.taken), ("e", &None));
+    for table in ["leases", "a.b.c", "", "ops."] {
+        let said = refused(&lease(&format!("table = '{table}'\n{columns}")));
+        assert!(said.contains(":5:9: write the table with its schema"), "{said}");
+    }
+    assert!(refused(&lease("table = \"a.b\"")).contains("missing field `columns`"));
+    assert!(
+        refused(&lease("table = \"a.b\"\ncolumns = { name = \"n\", holder = \"\", expires = \"e\" }"))
+            .contains("must not be empty")
+    );
+    let two = format!(
+        "{}\n[[target.lease]]\nname = \"x\"\ntable = \"a.b\"\n{columns}",
+        lease(&format!("table = \"a.b\"\n{columns}"))
+    );
+    assert!(refused(&two).contains("two leases of this target have this name"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! [`Snapshot::monotonic`], which is this process's monotonic clock.
 
 mod backend;
+mod lease;
 mod lock;
 mod pooler;
 mod server;
@@ -13,6 +14,7 @@ mod snapshot;
 pub(crate) mod testing;
 
 pub use backend::{Backend, BackendState};
+pub use lease::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases};
 pub use lock::{AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, VirtualTransaction};
 pub use pooler::{PoolMode, Pooler, PoolerClient, PoolerSaid, PoolerServer};
 pub use server::{PreparedTransaction, Server};

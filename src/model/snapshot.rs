@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, LockRow, Pid, Pooler, PreparedTransaction, Server, Time};
+use super::{Backend, LeaseRead, LockRow, Pid, Pooler, PreparedTransaction, Server, Time};
 
 /// One poll of one server. Locks were read first, sessions after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,4 +33,6 @@ pub struct Snapshot {
     /// The server answered 53200 (shared lock table full) to the usual questions, and this was read by the
     /// last-resort query: names may be missing.
     pub lock_table_full: bool,
+    /// The lease tables that were asked for, in that order.
+    pub leases: Vec<LeaseRead>,
 }

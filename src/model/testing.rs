@@ -60,6 +60,7 @@ impl World {
             behind_pooler: false,
             poolers: Vec::new(),
             lock_table_full: false,
+            leases: Vec::new(),
         };
         Self { snapshot, now: 0.0 }
     }

@@ -11,6 +11,7 @@ pub mod conninfo;
 mod console;
 mod failure;
 mod files;
+mod lease;
 mod passfile;
 mod query;
 mod rows;

@@ -113,7 +113,7 @@ impl<'a> Cells<'a> {
 
 /// A time as `timestamptz_send` writes it: microseconds since 2000-01-01 00:00 UTC, a big-endian 64-bit integer, here
 /// in hex.
-fn time(hex: &str) -> Option<Time> {
+pub(super) fn time(hex: &str) -> Option<Time> {
     const UNIX_TO_POSTGRES: i64 = 946_684_800_000_000;
     let microseconds = u64::from_str_radix(hex, 16).ok()?.cast_signed();
     DateTime::from_timestamp_micros(microseconds.checked_add(UNIX_TO_POSTGRES)?)

@@ -12,9 +12,9 @@ use postgres::error::{DbError, Severity, SqlState};
 
 use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
-use super::{Select, TableRows, connect, failure, query, rows, table};
+use super::{Select, TableRows, connect, failure, lease, query, rows, table};
 use crate::analysis::report::Failure;
-use crate::model::{Pid, Server, Snapshot};
+use crate::model::{LeaseTable, Pid, Server, Snapshot};
 
 /// An open connection to a server.
 pub struct Session {
@@ -31,6 +31,8 @@ pub struct Session {
     own_pid: Option<Pid>,
     /// Somebody lends us backends: see [`Snapshot::behind_pooler`].
     lent: bool,
+    /// The last poll was answered only without the shared catalogs.
+    resorted: bool,
 }
 
 /// What the last good poll taught, for the day when the shared catalogs cannot be read.
@@ -81,6 +83,7 @@ impl Session {
             memory: None,
             own_pid: None,
             lent: opened.lent,
+            resorted: false,
         })
     }
 
@@ -110,14 +113,19 @@ impl Session {
     /// When the server answers that its shared lock table is full (53200), or when a lock on a shared catalog is not to
     /// be had (55P03), it is asked once more without the shared catalogs, and names come from the last good poll.
     ///
+    /// The lease tables are read after it, as far as half of what is left of the time allows; what is wrong with one is
+    /// in the snapshot and no error.
+    ///
     /// # Errors
     /// A [`Failure`] that names host:port and what to do. The session can be used again unless
     /// [`is_lost`](Self::is_lost).
-    pub fn poll(&mut self, epoch: Instant) -> Result<Snapshot, Failure> {
+    pub fn poll(&mut self, epoch: Instant, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
         let began = Instant::now();
+        self.resorted = false;
         let snapshot = self.roll_back().and_then(|()| self.usual_poll()).or_else(|error| self.last_resort(error));
         match snapshot {
             Ok(mut snapshot) => {
+                self.read_leases(&mut snapshot, leases, began);
                 snapshot.monotonic = began.saturating_duration_since(epoch);
                 snapshot.poll_duration = began.elapsed();
                 // A connection keeps its backend, unless somebody in between gives it another.
@@ -143,6 +151,22 @@ impl Session {
     /// A [`Failure`] that names the table, host:port and what to do.
     pub fn read(mut self, select: &Select) -> Result<TableRows, Failure> {
         table::read(&mut self.client, &self.address, select, self.timeout)
+    }
+
+    /// After the locks, so that nothing about these tables can lose them.
+    fn read_leases(&mut self, snapshot: &mut Snapshot, tables: &[LeaseTable], began: Instant) {
+        if tables.is_empty() {
+            return;
+        }
+        if self.resorted {
+            snapshot.leases = lease::not_read(tables);
+            return;
+        }
+        // The deadline from outside is the whole timeout.
+        let left = self.timeout.saturating_sub(began.elapsed());
+        let (leases, lost) = lease::read_all(&mut self.client, tables, Instant::now() + left / 2);
+        snapshot.leases = leases;
+        self.lost |= lost;
     }
 
     /// Ends a transaction that an error has left open. Until then the server refuses everything else.
@@ -193,6 +217,7 @@ impl Session {
             behind_pooler: false,
             poolers: Vec::new(),
             lock_table_full: false,
+            leases: Vec::new(),
         };
         self.memory = Some(Memory { server, names });
         Ok(snapshot)
@@ -209,6 +234,7 @@ impl Session {
             return Err(error);
         }
         // What went wrong first is the news, whatever goes wrong now.
+        self.resorted = true;
         self.without_catalogs(full).map_err(|_| error)
     }
 
@@ -235,6 +261,7 @@ impl Session {
             behind_pooler: false,
             poolers: Vec::new(),
             lock_table_full,
+            leases: Vec::new(),
         })
     }
 }

@@ -8,14 +8,14 @@ use std::io;
 use std::time::Duration;
 
 use schema::{
-    AdviceObject, Bounds, Document, FindingObject, FirstSeenObject, Holder, Key, Lock, Name, Pool, PoolerObject,
-    Server, Target, TargetError, Waiter,
+    AdviceObject, Bounds, Document, FindingObject, FirstSeenObject, Holder, Key, LeaseObject, LeaseTableObject, Lock,
+    Name, Pool, PoolerObject, Server, Target, TargetError, Waiter,
 };
 
 use super::{Status, style};
 use crate::analysis::report::{
-    Advice, Failure, Finding, FirstSeen, HeldFor, HolderPooler, HolderReport, KeyReport, LockReport, NameReport,
-    PoolReport, ServerReport, TargetReport, WaiterReport,
+    Advice, Failure, Finding, FirstSeen, HeldFor, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseTableReport,
+    LockReport, NameReport, PoolReport, ServerReport, TargetReport, WaiterReport,
 };
 use crate::keys::{Source, key};
 use crate::model::Time;
@@ -89,6 +89,7 @@ impl<'a> From<&'a TargetReport> for Target<'a> {
             truncated: report.counts.locks.max(report.locks.len()) > LIST_LIMIT,
             locks: named.into_iter().chain(others).take(LIST_LIMIT).map(Lock::from).collect(),
             pools: report.pools.iter().map(Pool::from).collect(),
+            leases: report.leases.iter().map(LeaseTableObject::from).collect(),
             findings: report.findings.iter().map(FindingObject::from).collect(),
             notes: report.notes(),
         }
@@ -232,6 +233,36 @@ impl<'a> From<&'a PoolReport> for Pool<'a> {
             idle_in_transaction: pool.idle_in_transaction,
             holding: pool.holding,
             waiting: pool.waiting,
+        }
+    }
+}
+
+impl<'a> From<&'a LeaseTableReport> for LeaseTableObject<'a> {
+    fn from(table: &'a LeaseTableReport) -> Self {
+        Self {
+            lease: &table.lease,
+            table: &table.table,
+            database: table.database.as_deref(),
+            error: table.problem.as_deref(),
+            count: table.total,
+            overdue_count: table.overdue,
+            truncated: u64::try_from(table.leases.len()).unwrap_or(u64::MAX) < table.total,
+            rows: table.leases.iter().map(LeaseObject::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a LeaseReport> for LeaseObject<'a> {
+    fn from(lease: &'a LeaseReport) -> Self {
+        Self {
+            name: lease.name.as_deref(),
+            holder: lease.holder.as_deref(),
+            taken_at: lease.taken.map(time),
+            held_seconds: lease.held_for.map(seconds),
+            expires_at: lease.expires.map(time),
+            expires_in_seconds: lease.expires_in.map(seconds),
+            expired_seconds: lease.expired_for.map(seconds),
+            overdue: lease.overdue,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod guard;
 pub mod json;
+pub mod leases;
 pub mod metrics;
 pub mod nagios;
 pub mod runbook;

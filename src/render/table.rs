@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::style::{self, Paint, Screen};
 use super::{Status, counted};
-use crate::analysis::report::{Counts, Failure, Finding, Severity, TargetReport};
+use crate::analysis::report::{Failure, Finding, Severity, TargetReport};
 
 /// The rule whose finding means that holders cannot be judged.
 const HIDDEN: &str = "hidden-sessions";
@@ -148,19 +148,23 @@ fn verdict(report: &TargetReport, blind: Option<&Finding>) -> (Paint, String) {
         return (Paint::Severity(worst), format!("{findings}: {}", parts.join(", ")));
     }
     let key = report.only_key.as_ref().map(|key| format!(" with key {key}")).unwrap_or_default();
-    (Paint::Good, format!("nothing wrong{key}: {}", totals(&report.counts, "advisory lock")))
+    (Paint::Good, format!("nothing wrong{key}: {}", totals(report, "advisory lock")))
 }
 
-fn totals(counts: &Counts, thing: &str) -> String {
+fn totals(report: &TargetReport, thing: &str) -> String {
+    let counts = &report.counts;
     let mut text = format!("{} held, {} waiting", style::count(counts.locks, thing), counts.waiters);
     if counts.expected_holders > 0 {
         let _ = write!(text, ", {}", style::count(counts.expected_holders, "expected holder"));
+    }
+    if let Some(leases) = super::leases::totals(&[report]) {
+        let _ = write!(text, ", {leases}");
     }
     text
 }
 
 fn push_footer(text: &mut String, report: &TargetReport, screen: Screen) {
-    let mut totals = totals(&report.counts, "lock");
+    let mut totals = totals(report, "lock");
     let names = expected_names(report);
     if !names.is_empty() {
         let _ = write!(totals, " ({names})");

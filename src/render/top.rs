@@ -75,6 +75,7 @@ fn target(view: View<'_>, screen: Screen) -> String {
         if report.counts.expected_holders > 0 {
             totals.push(format!("{} expected", report.counts.expected_holders));
         }
+        totals.extend(super::leases::totals(&[report]));
         if !server.sees_all_sessions {
             totals.push(format!("{} cannot be judged", style::count(server.hidden_holders, "holder")));
         }
@@ -89,6 +90,12 @@ fn target(view: View<'_>, screen: Screen) -> String {
     let used = lines.len() + notes.len() + usize::from(!notes.is_empty()) + 1;
     let rows = screen.height.map_or(MOST_ROWS, |height| height.saturating_sub(used).max(1));
     lines.extend(table(report, rows, screen));
+    let left = screen.height.map_or(MOST_ROWS, |height| height.saturating_sub(lines.len() + notes.len() + 3));
+    let leases = super::leases::table(report, left, screen);
+    if !leases.is_empty() {
+        lines.push(String::new());
+        lines.extend(leases);
+    }
     if !notes.is_empty() {
         lines.push(String::new());
         lines.extend(notes);

@@ -38,6 +38,13 @@ pub enum Subject {
     Entry(String),
     /// A key.
     Key(AdvisoryKey),
+    /// A row of a lease table, by its name and holder; or, without one, the table.
+    Lease {
+        /// The name that the config gives the table.
+        lease: String,
+        /// The row's name and holder.
+        row: Option<(String, String)>,
+    },
     /// The target itself.
     Target,
 }

@@ -17,6 +17,7 @@ mod idle_holder;
 mod idle_in_transaction_holder;
 mod key_collision;
 mod key_hoard;
+pub mod lease_overdue;
 mod lock_cycle;
 mod lock_table;
 mod overlong_hold;
@@ -72,6 +73,7 @@ pub const ALL: &[&dyn Rule] = &[
     &lock_table::LockTableFull,
     &hidden_sessions::HiddenSessions,
     &standby_lock::StandbyLock,
+    &lease_overdue::LeaseOverdue,
 ];
 
 /// The rules that judge one session by its state; a session gets at most one of them.

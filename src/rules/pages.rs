@@ -24,6 +24,7 @@ const PAGES: &[(&str, &str)] = pages![
     "idle-in-transaction-holder",
     "key-collision",
     "key-hoard",
+    "lease-overdue",
     "lock-cycle",
     "lock-table-full",
     "lock-table-pressure",

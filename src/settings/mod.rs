@@ -24,6 +24,7 @@ use crate::cli::{ColorChoice, GlobalArgs, LogFormat, LogLevel};
 use crate::config::{self, Config, PartialThresholds};
 use crate::error::{Error, Result};
 use crate::keys::{Dictionary, KeyBook};
+use crate::model::LeaseTable;
 use crate::pg::{ConnInfo, ConnInfoError, ConnSettings, Environment};
 use crate::pgbouncer::PoolerSpec;
 use crate::render::style::Screen;
@@ -88,6 +89,8 @@ pub struct Target {
     pub grouping: Grouping,
     /// Labels of its metrics.
     pub labels: BTreeMap<String, String>,
+    /// Its lease tables.
+    pub leases: Arc<[LeaseTable]>,
 }
 
 /// How a command watches.
@@ -160,16 +163,20 @@ impl Settings {
             written = written.with_password(self.read_password(path, environment)?);
         }
         let conninfo = written.complete(environment).map_err(of_dsn)?;
+        let thresholds = self.thresholds(source.thresholds);
+        let overdue_after = thresholds.wait;
+        let leases = source.leases.iter().cloned().map(|lease| LeaseTable { overdue_after, ..lease });
         Ok(Target {
             name: source.name.clone().unwrap_or_else(|| conninfo.target_name()),
             conninfo,
             poolers: self.poolers(source, several, environment, habits)?,
             interval: self.args.interval.or(self.config.interval).unwrap_or(habits.interval),
             timeout: self.timeout(),
-            thresholds: self.thresholds(source.thresholds),
+            thresholds,
             book: self.book(&source.keys, environment)?,
             grouping: self.grouping.clone(),
             labels: source.labels.clone(),
+            leases: leases.collect(),
         })
     }
 

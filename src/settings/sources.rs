@@ -10,6 +10,7 @@ use super::files::{self, NamedFile};
 use crate::cli::GlobalArgs;
 use crate::config::{Config, PartialThresholds};
 use crate::error::{Error, Result};
+use crate::model::LeaseTable;
 use crate::pg::Environment;
 
 /// A connection string, not understood yet, and what belongs to it.
@@ -31,6 +32,7 @@ pub(super) struct Source {
     pub thresholds: PartialThresholds,
     /// Its consoles of PgBouncer, each with its password file.
     pub poolers: Vec<(SecretString, Option<PathBuf>)>,
+    pub leases: Vec<LeaseTable>,
 }
 
 impl Source {
@@ -46,6 +48,7 @@ impl Source {
             labels: BTreeMap::new(),
             thresholds: PartialThresholds::default(),
             poolers: Vec::new(),
+            leases: Vec::new(),
         }
     }
 
@@ -104,6 +107,7 @@ fn targets(config: &Config, file: Option<&NamedFile>) -> Vec<Source> {
             labels: target.labels.clone(),
             thresholds: target.thresholds,
             poolers: target.poolers.iter().map(|pooler| (pooler.dsn.clone(), pooler.password_file.clone())).collect(),
+            leases: target.leases.clone(),
             ..Source::new(target.dsn.clone(), which)
         }
     };

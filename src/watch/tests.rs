@@ -14,7 +14,15 @@ fn watch(port: u16, timeout: Duration) -> (Handle, Receiver<(usize, Update)>) {
     let text = format!("host=127.0.0.1 port={port} user=nobody");
     let settings = ConnInfo::parse(&text).unwrap().complete(&FixedEnvironment::default()).unwrap();
     let observe = Box::new(|_| panic!("there is no server"));
-    let spec = TargetSpec { name: "t".to_owned(), settings, poolers: Vec::new(), interval: INTERVAL, timeout, observe };
+    let spec = TargetSpec {
+        name: "t".to_owned(),
+        settings,
+        poolers: Vec::new(),
+        interval: INTERVAL,
+        timeout,
+        leases: [].into(),
+        observe,
+    };
     let (updates, inbox) = mpsc::channel();
     (spawn(7, spec, updates).unwrap(), inbox)
 }

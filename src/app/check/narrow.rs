@@ -15,6 +15,7 @@ pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Durati
     let text = key::text(wanted);
     let TargetReport { locks, findings, .. } = report;
     findings.retain(|finding| names(finding, &text, locks));
+    report.leases.clear();
     report.counts = counts(&report.locks, idle);
     let involved: BTreeSet<_> = report
         .locks

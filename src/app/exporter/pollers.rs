@@ -104,6 +104,9 @@ impl Poller {
         if target.interval != self.target.interval {
             self.handle.set_interval(target.interval);
         }
+        if target.leases != self.target.leases {
+            self.handle.set_leases(Arc::clone(&target.leases));
+        }
         self.target = target;
     }
 }
@@ -117,6 +120,7 @@ fn spec(target: &Target, rules: Arc<Mutex<Rules>>) -> TargetSpec {
         poolers: target.poolers.clone(),
         interval: target.interval,
         timeout: target.timeout,
+        leases: Arc::clone(&target.leases),
         observe: Box::new(move |snapshot| {
             let Rules { book, thresholds, grouping } = rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
             monitor.set_book(book);

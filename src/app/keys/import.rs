@@ -14,6 +14,7 @@ use crate::keys::hash::Algorithm;
 use crate::keys::problem::printable;
 use crate::keys::{Kind, Scope, key};
 use crate::pg::{Select, TableRows};
+use crate::quote::table_name;
 use toml_text::{glob_of, quoted};
 
 /// More rows are no list of keys: it is the wrong table, or one of jobs that needs a view.
@@ -99,36 +100,6 @@ pub fn select(args: &KeysArgs, import: &ImportArgs) -> Result<Select, String> {
     })?;
     let columns = columns(import).into_iter().map(|(_, column)| column.to_owned()).collect();
     Ok(Select { schema, table, columns, limit: MOST_ROWS + 1 })
-}
-
-/// The schema, if one is named, and the table. In double quotes a name may hold a dot, and a quote is doubled.
-fn table_name(text: &str) -> Option<(Option<String>, String)> {
-    let (first, rest) = one_name(text)?;
-    if rest.is_empty() {
-        return Some((None, first));
-    }
-    let (second, rest) = one_name(rest.strip_prefix('.')?)?;
-    rest.is_empty().then_some((Some(first), second))
-}
-
-/// The name that a text begins with, and what follows.
-fn one_name(text: &str) -> Option<(String, &str)> {
-    let Some(mut rest) = text.strip_prefix('"') else {
-        let (name, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-        return (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest));
-    };
-    let mut name = String::new();
-    loop {
-        let (part, after) = rest.split_once('"')?;
-        name.push_str(part);
-        match after.strip_prefix('"') {
-            Some(after) => {
-                name.push('"');
-                rest = after;
-            }
-            None => return (!name.is_empty()).then_some((name, after)),
-        }
-    }
 }
 
 /// Prints the dictionary; tells what was left out, and why.

@@ -26,6 +26,7 @@ pub(super) struct Target<'a> {
     pub truncated: bool,
     pub locks: Vec<Lock<'a>>,
     pub pools: Vec<Pool<'a>>,
+    pub leases: Vec<LeaseTableObject<'a>>,
     pub findings: Vec<FindingObject<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -144,6 +145,31 @@ pub(super) struct Pool<'a> {
     pub idle_in_transaction: usize,
     pub holding: usize,
     pub waiting: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct LeaseTableObject<'a> {
+    pub lease: &'a str,
+    pub table: &'a str,
+    pub database: Option<&'a str>,
+    pub error: Option<&'a str>,
+    pub count: u64,
+    pub overdue_count: u64,
+    #[serde(skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    pub rows: Vec<LeaseObject<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct LeaseObject<'a> {
+    pub name: Option<&'a str>,
+    pub holder: Option<&'a str>,
+    pub taken_at: Option<String>,
+    pub held_seconds: Option<f64>,
+    pub expires_at: Option<String>,
+    pub expires_in_seconds: Option<f64>,
+    pub expired_seconds: Option<f64>,
+    pub overdue: bool,
 }
 
 #[derive(Serialize)]

@@ -22,6 +22,7 @@ pub(super) fn rows(report: &TargetReport, applications: &Applications, clients: 
     rows.add_locks(&mut families);
     rows.add_waits(&mut families);
     rows.add_findings(&mut families);
+    rows.add_leases(&mut families);
     rows.add_pools(&mut families, clients);
     families
 }
@@ -36,8 +37,7 @@ impl Rows<'_> {
     /// turns the application is the last borrower's: it is not named.
     fn leak_labels(&self, lock: &LockReport) -> [String; 3] {
         let pooled = lock.holder.pooler.as_ref().is_some_and(|pooler| pooler.pool_mode.is_shared());
-        let application =
-            if pooled { POOLED.into() } else { self.applications.label(&lock.holder.application_group) };
+        let application = if pooled { POOLED.into() } else { self.applications.label(&lock.holder.application_group) };
         [database(lock), application.into_owned(), name(lock).into_owned()]
     }
 
@@ -217,6 +217,22 @@ impl Rows<'_> {
                 Type::Gauge,
             )
             .table(["rule"], silenced, true);
+    }
+
+    fn add_leases(&self, families: &mut Families) {
+        let mut rows: BTreeMap<[String; 2], u64> = BTreeMap::new();
+        // Of a table that could not be read nothing is known, not even that there is none.
+        for table in self.report.leases.iter().filter(|table| table.problem.is_none()) {
+            rows.insert([table.database.clone().unwrap_or_default(), table.lease.clone()], table.overdue);
+        }
+        let nothing = self.report.leases.is_empty();
+        families
+            .add(
+                "pglockwatch_leases_overdue",
+                "Rows of a lease table that are past their expiry for the wait threshold or longer",
+                Type::Gauge,
+            )
+            .table(["datname", "lease"], rows, nothing);
     }
 
     fn add_pools(&self, families: &mut Families, clients: bool) {

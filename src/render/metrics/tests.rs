@@ -86,6 +86,7 @@ fn nothing_to_show_is_said_with_a_zero() {
         ("pglockwatch_prepared_held_locks", "{datname=\"\"}"),
         ("pglockwatch_waiters", "{datname=\"\",lock=\"\"}"),
         ("pglockwatch_silenced_findings", "{rule=\"\"}"),
+        ("pglockwatch_leases_overdue", "{datname=\"\",lease=\"\"}"),
         ("pglockwatch_hidden_holders", ""),
     ] {
         assert_eq!(lines(&page, metric), [format!("{metric}{labels} 0")]);

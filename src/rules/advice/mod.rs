@@ -10,6 +10,7 @@
 
 mod caveats;
 mod facts;
+mod lease;
 mod look;
 mod pooler;
 mod prepared;
@@ -120,6 +121,10 @@ fn cancel(facts: &Facts<'_>) -> Advice {
 
 fn grant(facts: &Facts<'_>) -> Advice {
     let server = &facts.context.observed.snapshot.server;
+    if let Some(sql) = lease::grant(facts) {
+        let steps = lease::unread(facts);
+        return Advice { action: Action::Grant, steps, sql: Some(sql), caveats: Vec::new(), prevent: Vec::new() };
+    }
     // Who sees all sessions and still not these: the state is not tracked there, and no GRANT helps.
     let (action, sql) = if server.sees_all_sessions {
         (Action::Investigate, None)
@@ -130,6 +135,10 @@ fn grant(facts: &Facts<'_>) -> Advice {
 }
 
 fn investigate(facts: &Facts<'_>) -> Advice {
+    if facts.draft.rule == "lease-overdue" {
+        let steps = lease::steps(facts);
+        return Advice { action: Action::Investigate, steps, sql: None, caveats: Vec::new(), prevent: Vec::new() };
+    }
     if facts.draft.rule == "hidden-sessions" {
         let steps = steps::hidden(facts);
         let caveats = caveats::of_hidden(facts);

@@ -96,6 +96,10 @@ pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
             own(&["Leave track_activities on: nothing else shows what a session does."])
         }
         "hidden-sessions" => own(&["Give pg_monitor to a monitoring role when it is created."]),
+        "lease-overdue" => own(&[
+            "Renew a lease after a third of its time, and stop the work when renewing fails.",
+            "Compute the expiry in SQL from now(), in a timestamptz: clocks of clients differ.",
+        ]),
         "standby-lock" => own(&["Take locks that guard writes on the primary."]),
         _ => Vec::new(),
     };

@@ -46,18 +46,6 @@ fn import(line: &str, rows: &[&[Option<&str>]]) -> Answer {
 }
 
 #[test]
-fn names_of_tables_are_split_at_dots_outside_quotes() {
-    let name = |text| table_name(text).map(|(schema, table)| (schema.unwrap_or_default(), table));
-    let both = |schema: &str, table: &str| Some((schema.to_owned(), table.to_owned()));
-    assert_eq!(name("keys"), both("", "keys"));
-    assert_eq!(name("Ops.Lock Keys"), both("Ops", "Lock Keys"));
-    assert_eq!(name("\"a.b\".\"c\"\"d\""), both("a.b", "c\"d"));
-    for wrong in ["", ".", "a.", ".a", "a.b.c", "\"a", "\"\"", "a\"b", "\"a\"b"] {
-        assert_eq!(name(wrong), None, "{wrong}");
-    }
-}
-
-#[test]
 fn the_columns_that_are_named_are_read() {
     let args = parse("--from-table t --class-column c --objid-column o --note-column n");
     assert_eq!(select(&args, import_of(&args)).unwrap().columns, ["name", "c", "o", "n"]);

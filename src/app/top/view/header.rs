@@ -190,6 +190,7 @@ fn totals_of(canvas: &Canvas<'_>, reports: &[&TargetReport]) -> Vec<Piece> {
     });
     pieces.push((style::count(sum(|report| report.counts.locks), "lock"), PLAIN));
     pieces.push((style::count(sum(|report| report.counts.holders), "holder"), PLAIN));
+    pieces.extend(crate::render::leases::totals(reports).map(|text| (text, PLAIN)));
     let hidden = sum(|report| report.server.as_ref().map_or(0, |server| server.hidden_holders));
     if hidden > 0 {
         pieces.insert(1, (format!("{} cannot be judged", style::count(hidden, "holder")), BOLD));
