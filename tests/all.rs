@@ -9,6 +9,7 @@
 
 mod bad_days;
 mod cases;
+mod connect;
 mod demo;
 mod documents;
 mod drivers;

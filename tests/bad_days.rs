@@ -342,3 +342,28 @@ fn a_closed_pipe_ends_it_quietly() {
         assert!(output.status.code().is_some(), "{format}: ended by a signal");
     }
 }
+
+#[test]
+fn a_full_disk_is_told_and_is_no_success() {
+    let home = home();
+    for (args, code) in [
+        (&["--help"][..], 1),
+        (&["--version"], 1),
+        (&["check", "--help"], 3),
+        (&["keys", "hash", "x"], 1),
+        (&["completions", "bash"], 1),
+        (&["man"], 1),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_pglockwatch"))
+            .args(args)
+            .env("HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(full)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.starts_with("pglockwatch: ") && said.contains("no space left"), "{args:?}: {said}");
+    }
+}

@@ -1,17 +1,26 @@
 //! What clap says about a command line, in our own form and without anything that may be a password.
 
+use std::io::Write as _;
+
 use clap::error::{ContextKind, ContextValue};
 
 use crate::app::output;
+use crate::error::Error;
 use crate::exit::{Convention, Exit};
 use crate::render::style;
 
 /// Prints help, the version, or what is wrong with the command line.
 pub(super) fn tell(error: clap::Error, convention: Convention) -> Exit {
     if !error.use_stderr() {
+        let printed = error.print().and_then(|()| std::io::stdout().flush()).map_err(Error::output);
         // Help that is piped into `head` ends as quietly as anything else.
-        let _ = error.print();
-        return Exit::SUCCESS;
+        return printed.map_or_else(
+            |error| {
+                output::complain(&error);
+                Exit::of_error(&error, convention)
+            },
+            |()| Exit::SUCCESS,
+        );
     }
     output::warn(&sentence(error));
     Exit::of_bad_usage(convention)

@@ -235,7 +235,11 @@ impl Attempt<'_> {
         match &self.address.endpoint {
             Endpoint::Socket(folder) => drop(config.host_path(folder)),
             Endpoint::Host { name, addr } => {
-                config.host(name);
+                // The client would take a name with a slash for a socket and forget TLS.
+                match addr {
+                    Some(addr) if name.starts_with('/') => config.host(&addr.to_string()),
+                    _ => config.host(name),
+                };
                 if let Some(addr) = addr {
                     config.hostaddr(*addr);
                 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use postgres::error::{DbError, SqlState};
 
 use super::conninfo::{Address, Endpoint};
-use super::tls::TlsError;
+use super::tls::{NAME_VERDICT, TlsError};
 use crate::analysis::report::{Failure, FailureKind};
 
 /// Why one address could not be connected to, before it is known whether another can.
@@ -97,6 +97,7 @@ pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> Con
     // The client does not tell kinds of error apart but by these words.
     let what = error.to_string();
     if what.contains("TLS") {
+        let reason = reason.replace(NAME_VERDICT, "the host's name is not in it");
         let mut failure = ConnectFailure::new(address, FailureKind::Tls, format!("TLS failed: {reason}"));
         failure.hints.push(tls_hint(&reason).to_owned());
         failure.other_encryption = true;
@@ -180,7 +181,7 @@ fn unreachable(kind: Option<io::ErrorKind>, address: &Address, reason: String) -
 fn tls_hint(reason: &str) -> &'static str {
     if reason.contains("does not support TLS") {
         "Turn ssl on in the server, or use sslmode=prefer."
-    } else if reason.contains("mismatch") {
+    } else if reason.contains("the host's name is not in it") {
         "The server's certificate is for another host: connect by a name that is in it, or use sslmode=verify-ca."
     } else if reason.contains("certificate verify failed") {
         "The server's certificate is not signed by an authority of sslrootcert, or has expired."
@@ -205,7 +206,7 @@ fn refused_by_server(db: &DbError, address: &Address) -> ConnectFailure {
             "All connections are in use. A role with pg_use_reserved_connections (PostgreSQL 16 and later) or a superuser has some kept free.",
         )
     } else if *code == SqlState::CANNOT_CONNECT_NOW {
-        (FailureKind::Connect, "It is starting, stopping or recovering, and is tried again.")
+        (FailureKind::Connect, "It is starting, stopping or recovering: wait a moment.")
     } else if *code == SqlState::OUT_OF_MEMORY {
         (FailureKind::LockTableFull, LOCK_TABLE_HINT)
     } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("does not exist") {
@@ -232,7 +233,7 @@ pub(crate) fn poll_failure(error: &postgres::Error, name: &str) -> Failure {
         return Failure {
             kind: FailureKind::Connect,
             message: format!("the connection to {name} is lost: {reason}"),
-            hints: vec!["The server may have been restarted or cut off; it is tried again.".to_owned()],
+            hints: vec!["The server may have been restarted or cut off.".to_owned()],
         };
     };
     let code = db.code();
@@ -255,7 +256,7 @@ pub(crate) fn poll_failure(error: &postgres::Error, name: &str) -> Failure {
         (
             FailureKind::Connect,
             format!("the connection to {name} was ended: {said}"),
-            "The server was stopped or restarted, or somebody ended the session; it is tried again.",
+            "The server was stopped or restarted, or somebody ended the session.",
         )
     } else {
         (

@@ -3,6 +3,8 @@
 //! Reads the files that the settings name. The store of authorities is always set: the library's own default would
 //! trust every public authority for a server that has a private one.
 
+mod names;
+
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -17,6 +19,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::conninfo::{RootCerts, TlsMode, TlsSettings, TlsVersion};
 use super::files;
+pub(crate) use names::VERDICT as NAME_VERDICT;
 
 /// Why TLS cannot even be tried: one sentence without a full stop, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +60,15 @@ pub(crate) fn connector(settings: &TlsSettings) -> Result<MakeTlsConnector, TlsE
     }
     let mut connector = MakeTlsConnector::new(builder.build());
     let (full, sni) = (settings.mode == TlsMode::VerifyFull, settings.sni);
-    connector.set_callback(move |connect, _| {
-        connect.set_verify_hostname(full);
+    connector.set_callback(move |connect, host| {
+        // libpq's rules for names are not the library's: they are applied to what the chain of signatures allows.
+        connect.set_verify_hostname(false);
+        if full {
+            let host = host.to_owned();
+            connect.set_verify_callback(SslVerifyMode::PEER, move |trusted, chain| {
+                trusted && names::fit_or_fail(chain, &host)
+            });
+        }
         connect.set_use_server_name_indication(sni);
         Ok(())
     });
@@ -118,9 +128,15 @@ fn revocations(store: &mut X509StoreBuilder, settings: &TlsSettings) -> Result<(
         return Ok(());
     }
     if let Some(path) = &settings.crl {
-        store.add_lookup(X509Lookup::file())?.load_crl_file(path, SslFiletype::PEM).map_err(|error| {
-            TlsError::new(format!("the file of sslcrl, {}, cannot be used: {error}", path.display()))
-        })?;
+        // libpq goes on without it. Whoever named a list wants revoked certificates refused.
+        let cannot = |why: &str| TlsError::new(format!("the file of sslcrl, {}, {why}", path.display()));
+        if !path.exists() {
+            return Err(cannot("is not there"));
+        }
+        store
+            .add_lookup(X509Lookup::file())?
+            .load_crl_file(path, SslFiletype::PEM)
+            .map_err(|_| cannot("holds no list of revoked certificates in PEM form, or cannot be read"))?;
     }
     if let Some(folder) = &settings.crl_folder {
         let name =

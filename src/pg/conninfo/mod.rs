@@ -11,14 +11,14 @@ mod keyword;
 mod options;
 mod service;
 mod settings;
+mod tls_settings;
 mod uri;
 
 pub use environment::{Environment, FixedEnvironment, ProcessEnvironment};
 pub use error::ConnInfoError;
 pub use settings::ConnSettings;
-pub(crate) use settings::{
-    Address, ChannelBinding, Endpoint, Keepalives, RootCerts, SessionAttrs, TlsMode, TlsSettings, TlsVersion,
-};
+pub(crate) use settings::{Address, ChannelBinding, Endpoint, Keepalives, SessionAttrs};
+pub(crate) use tls_settings::{RootCerts, TlsMode, TlsSettings, TlsVersion};
 
 use secrecy::SecretString;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::options::Options;
+use super::tls_settings::{TlsMode, TlsSettings};
 use super::{ConnInfoError, Environment};
 
 /// Where servers of packaged PostgreSQL keep their sockets; compiled ones use the second.
@@ -103,53 +104,6 @@ pub(crate) enum SessionAttrs {
     PreferStandby,
 }
 
-/// `sslmode`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum TlsMode {
-    Disable,
-    Allow,
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-/// Where the certificates of authorities are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RootCerts {
-    /// Nobody named a file and there is none at the usual place.
-    None,
-    /// `sslrootcert=system`
-    System,
-    /// A file; `given` if somebody named it, else it is the one of the home folder and is there.
-    File { path: PathBuf, given: bool },
-}
-
-/// Everything about TLS.
-#[derive(Debug, Clone)]
-pub(crate) struct TlsSettings {
-    pub mode: TlsMode,
-    pub direct: bool,
-    pub root: RootCerts,
-    /// The client's certificate and key, if there are any.
-    pub cert: Option<(PathBuf, PathBuf)>,
-    pub key_password: Option<SecretString>,
-    pub crl: Option<PathBuf>,
-    pub crl_folder: Option<PathBuf>,
-    pub sni: bool,
-    pub min_version: Option<TlsVersion>,
-    pub max_version: Option<TlsVersion>,
-}
-
-/// `ssl_min_protocol_version` and its sister.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum TlsVersion {
-    Tls1,
-    Tls1_1,
-    Tls1_2,
-    Tls1_3,
-}
-
 impl ConnSettings {
     /// host:port as first written; folder:port of a socket.
     pub fn target_name(&self) -> String {
@@ -173,9 +127,9 @@ impl ConnSettings {
                 ConnInfoError::new("the operating system does not say who you are").hint("Give user=... or set PGUSER.")
             })?,
         };
-        let tls = tls(options, environment)?;
+        let tls = TlsSettings::resolve(options, environment)?;
         Ok(Self {
-            addresses: addresses(options, environment)?,
+            addresses: addresses(options, environment, tls.mode)?,
             dbname: options.filled("dbname").unwrap_or(&user).to_owned(),
             user,
             password: options.secret("password").cloned(),
@@ -210,13 +164,13 @@ impl ConnSettings {
     }
 }
 
-fn home_file(environment: &dyn Environment, name: &str) -> Option<PathBuf> {
+pub(super) fn home_file(environment: &dyn Environment, name: &str) -> Option<PathBuf> {
     environment.home().map(|home| home.join(name))
 }
 
-/// One of several words; the first is the default, and what an empty value means.
-fn choice<T: Copy>(options: &Options, name: &str, words: &[(&str, T)]) -> Result<T, ConnInfoError> {
-    let wanted = options.filled(name).unwrap_or(words[0].0);
+/// One of several words; the first is the default. As in libpq an empty value is none of them.
+pub(super) fn choice<T: Copy>(options: &Options, name: &str, words: &[(&str, T)]) -> Result<T, ConnInfoError> {
+    let wanted = options.get(name).unwrap_or(words[0].0);
     words.iter().find(|(word, _)| *word == wanted).map(|(_, meaning)| *meaning).ok_or_else(|| {
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         ConnInfoError::new(format!("the option {name} has a value that it cannot have"))
@@ -224,9 +178,9 @@ fn choice<T: Copy>(options: &Options, name: &str, words: &[(&str, T)]) -> Result
     })
 }
 
-/// A number, if the option is set.
+/// A number, if the option is set. As in libpq an empty value is none.
 fn number<T: FromStr>(options: &Options, name: &str) -> Result<Option<T>, ConnInfoError> {
-    let Some(text) = options.filled(name) else { return Ok(None) };
+    let Some(text) = options.get(name) else { return Ok(None) };
     match text.trim().parse() {
         Ok(number) => Ok(Some(number)),
         Err(_) => Err(ConnInfoError::new(format!("the option {name} is not a whole number"))),
@@ -257,7 +211,7 @@ fn keepalives(options: &Options) -> Result<Keepalives, ConnInfoError> {
 }
 
 /// The servers to try: lists of hosts, of their addresses, and of ports (libpq's manual, 34.1.1.3).
-fn addresses(options: &Options, environment: &dyn Environment) -> Result<Vec<Address>, ConnInfoError> {
+fn addresses(options: &Options, environment: &dyn Environment, mode: TlsMode) -> Result<Vec<Address>, ConnInfoError> {
     let list = |name| -> Vec<&str> { options.filled(name).map(|text| text.split(',').collect()).unwrap_or_default() };
     let (hosts, hostaddrs, ports) = (list("host"), list("hostaddr"), list("port"));
     let count = if hostaddrs.is_empty() { hosts.len().max(1) } else { hostaddrs.len() };
@@ -277,6 +231,12 @@ fn addresses(options: &Options, environment: &dyn Environment) -> Result<Vec<Add
             let port = port(ports.get(place).or(ports.first()).copied().unwrap_or_default())?;
             let host = hosts.get(place).copied().unwrap_or_default();
             let addr = hostaddrs.get(place).copied().unwrap_or_default();
+            if mode == TlsMode::VerifyFull && !addr.is_empty() && (host.is_empty() || host.starts_with('/')) {
+                return Err(ConnInfoError::new(
+                    "sslmode=verify-full compares the host's name, and there is only hostaddr",
+                )
+                .hint("Add the name that stands in the server's certificate as host=."));
+            }
             Ok(Address { endpoint: endpoint(host, addr, port, environment)?, port })
         })
         .collect()
@@ -320,75 +280,4 @@ fn default_socket_folder(port: u16, environment: &dyn Environment) -> PathBuf {
         .find(|folder| environment.exists(&folder.join(format!(".s.PGSQL.{port}"))))
         .or_else(|| folders().find(|folder| environment.exists(folder)))
         .unwrap_or_else(|| PathBuf::from(SOCKET_FOLDERS[0]))
-}
-
-fn tls(options: &Options, environment: &dyn Environment) -> Result<TlsSettings, ConnInfoError> {
-    let folder = home_file(environment, ".postgresql");
-    // A file that nobody named counts only if it is there.
-    let usual = |name: &str| folder.as_ref().map(|folder| folder.join(name)).filter(|path| environment.exists(path));
-    let given = |name| options.filled(name).map(PathBuf::from);
-    let root = match given("sslrootcert") {
-        Some(path) if path == Path::new("system") => RootCerts::System,
-        Some(path) => RootCerts::File { path, given: true },
-        None => usual("root.crt").map_or(RootCerts::None, |path| RootCerts::File { path, given: false }),
-    };
-    let default_mode = if root == RootCerts::System { "verify-full" } else { "prefer" };
-    let mode = tls_mode(options.filled("sslmode").unwrap_or(default_mode))?;
-    if root == RootCerts::System && mode != TlsMode::VerifyFull {
-        return Err(ConnInfoError::new("sslrootcert=system works only with sslmode=verify-full")
-            .hint("Any other mode would trust whoever has a certificate of some public authority."));
-    }
-    let cert = given("sslcert").or_else(|| usual("postgresql.crt"));
-    let key = given("sslkey").or_else(|| folder.as_ref().map(|folder| folder.join("postgresql.key")));
-    let (min_version, max_version) =
-        (tls_version(options, "ssl_min_protocol_version")?, tls_version(options, "ssl_max_protocol_version")?);
-    let min_version = min_version.or(Some(TlsVersion::Tls1_2));
-    if max_version.is_some() && max_version < min_version {
-        return Err(ConnInfoError::new("ssl_max_protocol_version is lower than ssl_min_protocol_version"));
-    }
-    let direct = choice(options, "sslnegotiation", &[("postgres", false), ("direct", true)])?;
-    if direct && mode < TlsMode::Require {
-        return Err(ConnInfoError::new("sslnegotiation=direct needs an sslmode of require or stronger"));
-    }
-    Ok(TlsSettings {
-        mode,
-        direct,
-        root,
-        cert: cert.and_then(|cert| key.map(|key| (cert, key))),
-        key_password: options.secret("sslpassword").cloned(),
-        crl: given("sslcrl").or_else(|| usual("root.crl")),
-        crl_folder: given("sslcrldir"),
-        sni: choice(options, "sslsni", &[("1", true), ("0", false)])?,
-        min_version,
-        max_version,
-    })
-}
-
-fn tls_mode(text: &str) -> Result<TlsMode, ConnInfoError> {
-    Ok(match text {
-        "disable" => TlsMode::Disable,
-        "allow" => TlsMode::Allow,
-        "prefer" => TlsMode::Prefer,
-        "require" => TlsMode::Require,
-        "verify-ca" => TlsMode::VerifyCa,
-        "verify-full" => TlsMode::VerifyFull,
-        _ => {
-            return Err(ConnInfoError::new("the option sslmode has a value that it cannot have")
-                .hint("It can be disable, allow, prefer, require, verify-ca, verify-full."));
-        }
-    })
-}
-
-fn tls_version(options: &Options, name: &str) -> Result<Option<TlsVersion>, ConnInfoError> {
-    choice(
-        options,
-        name,
-        &[
-            ("", None),
-            ("TLSv1", Some(TlsVersion::Tls1)),
-            ("TLSv1.1", Some(TlsVersion::Tls1_1)),
-            ("TLSv1.2", Some(TlsVersion::Tls1_2)),
-            ("TLSv1.3", Some(TlsVersion::Tls1_3)),
-        ],
-    )
 }
