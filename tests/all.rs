@@ -19,6 +19,7 @@ mod hashes;
 mod import;
 mod leases;
 mod output;
+mod package;
 mod poolers;
 mod pools;
 mod purity;

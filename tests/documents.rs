@@ -243,7 +243,8 @@ fn the_readme_has_every_command_and_no_other() {
 
 #[test]
 fn every_option_in_a_document_exists() {
-    let mut known: BTreeSet<String> = ["path", "locked", "features"].map(|of_cargo| format!("--{of_cargo}")).into();
+    let mut known: BTreeSet<String> =
+        ["path", "locked", "features", "release", "binary", "output"].map(|of_cargo| format!("--{of_cargo}")).into();
     known.extend(["--bindir".to_owned(), "--all-targets".to_owned(), "--help".to_owned(), "--version".to_owned()]);
     collect_options(&cli::command(), &mut known);
     let option = regex::Regex::new(r"(?:^|[\s`(\[])(--[a-z][a-z.-]*[a-z])(?:[^a-z-]|$)").unwrap();
@@ -275,7 +276,7 @@ fn every_link_and_path_leads_somewhere() {
             }
         }
         for span in document.code_spans() {
-            let is_path = ["src/", "tests/", ".ci/", "alerts/", "grafana/", "examples/"]
+            let is_path = ["src/", "tests/", ".ci/", "alerts/", "grafana/", "examples/", "packaging/"]
                 .iter()
                 .any(|start| span.starts_with(start));
             let path = span.split_whitespace().next().unwrap_or_default();

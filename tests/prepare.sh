@@ -242,3 +242,34 @@ want_pgbouncer() {
         "${as_root[@]}" /etc/init.d/pgbouncer stop >/dev/null 2>&1 || true
     fi
 }
+
+# What makes, checks and installs the Debian package: tools, and a minimal Debian as an archive that the tests unpack.
+# Without root, or on another system, the tests say what they skip.
+want_packaging() {
+    local missing=() tool codename folder
+    for tool in dpkg-shlibdeps:dpkg-dev strip:binutils mandoc:mandoc mmdebstrap:mmdebstrap; do
+        command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+    done
+    if [ "${#missing[@]}" != 0 ]; then
+        can_install && install_packages "${missing[@]}" || { say "Could not install: ${missing[*]}"; return; }
+    fi
+    codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME") || return 0
+    [ "$(id -u)" = 0 ] && make_cache || return 0
+    folder=$(cache_folder)/debian-$codename
+    if [ ! -e "$folder/complete" ]; then
+        say "Making a minimal Debian for the package's test ..."
+        rm -rf "$folder" && mkdir "$folder" && make_minimal_debian "$codename" "$folder" && touch "$folder/complete" || {
+            say "A minimal Debian could not be made: the package is not installed in a test."
+            return 0
+        }
+    fi
+    export PGLOCKWATCH_TEST_DEBIAN=$folder
+}
+
+# root.tar, without what only people read; and beside it as a package what our package needs and root.tar has not.
+make_minimal_debian() {
+    mmdebstrap --quiet --mode=root --variant=essential --dpkgopt=force-unsafe-io \
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+        --dpkgopt='path-exclude=/usr/share/man/*' --aptopt='Acquire::Languages "none"' \
+        "$1" "$2/root.tar" </dev/null >&2 && (cd "$2" && apt-get download -qq -o APT::Sandbox::User=root libssl3 >&2)
+}

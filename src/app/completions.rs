@@ -1,5 +1,7 @@
 //! `completions` and `man`: both are made from the command line's own description.
 
+use clap::Command;
+
 use crate::app::output;
 use crate::cli::{self, CompletionsArgs, ManArgs};
 use crate::error::{Error, Result};
@@ -14,22 +16,40 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit> {
     Ok(Exit::SUCCESS)
 }
 
-/// Prints a man page in roff.
+/// Prints a man page in roff, or which there are.
 pub(super) fn man(args: &ManArgs) -> Result<Exit> {
     let mut command = cli::command();
     command.build();
-    let page = match &args.command {
-        None => command,
-        Some(name) => {
-            let names: Vec<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-            command.find_subcommand(name).cloned().ok_or_else(|| {
-                Error::usage(format!("there is no command {name}")).hint(format!("Commands: {}.", names.join(", ")))
-            })?
-        }
-    };
-    let mut text = Vec::new();
-    let source = concat!("pglockwatch ", env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(page).source(source).render(&mut text).map_err(Error::output)?;
+    let text = if args.list { pages(&command, "").into_bytes() } else { page(&command, &args.command)? };
     output::print(text)?;
     Ok(Exit::SUCCESS)
+}
+
+/// The commands below this one, each with its own below it, one a line.
+fn pages(command: &Command, above: &str) -> String {
+    command
+        .get_subcommands()
+        .map(|sub| {
+            let name = format!("{above}{}", sub.get_name());
+            let below = pages(sub, &format!("{name} "));
+            format!("{name}\n{below}")
+        })
+        .collect()
+}
+
+fn page(command: &Command, words: &[String]) -> Result<Vec<u8>> {
+    let mut command = command.clone();
+    for word in words {
+        command = command.find_subcommand(word).cloned().ok_or_else(|| unknown(&command, word))?;
+    }
+    let mut text = Vec::new();
+    let source = concat!("pglockwatch ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command).source(source).render(&mut text).map_err(Error::output)?;
+    Ok(text)
+}
+
+fn unknown(command: &Command, word: &str) -> Error {
+    let names: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+    let error = Error::usage(format!("there is no command {word}"));
+    if names.is_empty() { error } else { error.hint(format!("Commands: {}.", names.join(", "))) }
 }

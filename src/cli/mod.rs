@@ -141,11 +141,15 @@ pub struct CompletionsArgs {
 #[command(after_help = "\
 Examples:
   pglockwatch man | man -l -
-  pglockwatch man check > pglockwatch-check.1")]
+  pglockwatch man check > pglockwatch-check.1
+  pglockwatch man keys decode | man -l -")]
 pub struct ManArgs {
-    /// The command whose page to print [default: the page of pglockwatch itself]
+    /// The command whose page to print, `keys decode` too [default: the page of pglockwatch itself]
     #[arg(value_name = "COMMAND")]
-    pub command: Option<String>,
+    pub command: Vec<String>,
+    /// Print the commands that have a page, one a line, for whoever installs all of them
+    #[arg(long, conflicts_with = "command")]
+    pub list: bool,
 }
 
 /// The command line as clap is to read it: the options that every command has stand before and behind the command.
