@@ -43,8 +43,11 @@ pub fn held(held: HeldFor) -> String {
     format!(">= {}", duration(held.at_least))
 }
 
-/// How long a session has waited: `12s`, or `<= 12s` where that is only an upper bound.
+/// How long a session has waited: `12s`, `<= 12s` where that is only an upper bound, `?` where nothing is known.
 pub fn waited(waited: Waited) -> String {
+    if waited.unknown {
+        return "?".to_owned();
+    }
     if waited.upper_bound { format!("<= {}", duration(round_up(waited.duration))) } else { duration(waited.duration) }
 }
 
@@ -92,7 +95,9 @@ mod tests {
 
     #[test]
     fn an_upper_bound_is_rounded_up() {
-        let bound = |milliseconds| waited(Waited { duration: Duration::from_millis(milliseconds), upper_bound: true });
+        let bound = |milliseconds| {
+            waited(Waited { duration: Duration::from_millis(milliseconds), upper_bound: true, unknown: false })
+        };
         assert_eq!(bound(11_001), "<= 12s");
         assert_eq!(bound(12_000), "<= 12s");
         assert_eq!(bound(59_500), "<= 1m");

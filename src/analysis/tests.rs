@@ -269,6 +269,18 @@ fn before_waitstart_a_wait_seen_at_the_first_poll_is_an_upper_bound() {
 }
 
 #[test]
+fn before_waitstart_a_blind_look_knows_nothing_of_a_wait_but_that_it_is_there() {
+    let (mut world, mut eyes) = (World::new(), Eyes::default());
+    world.snapshot.server.version_num = 120_022;
+    world.connect(1, "a").connect(2, "b").hold(1, key(1)).wait(2, key(1));
+    world.snapshot.locks.iter_mut().for_each(|row| row.waitstart = None);
+    world.backend(2).query_start = None;
+    assert!(eyes.see(world.to(4.0).poll()).waiting[&2].waited.unknown);
+    let waited = eyes.see(world.to(6.0).poll()).waiting[&2].waited;
+    assert!(!waited.unknown && near(waited.duration, 2.0));
+}
+
+#[test]
 fn a_restart_forgets_everything() {
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.connect(10, "api").begin(10, "SELECT pg_advisory_lock(1)").hold(10, key(1));

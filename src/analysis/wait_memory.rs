@@ -97,11 +97,16 @@ impl SeenWait {
     fn waited(&self, has_waitstart: bool, now: Moment) -> Waited {
         if has_waitstart {
             let duration = self.waitstart.map_or(Duration::ZERO, |start| age(now.server, start));
-            return Waited { duration, upper_bound: false };
+            return Waited { duration, ..Waited::default() };
         }
         match self.query_start {
-            Some(start) if self.at_first_poll => Waited { duration: age(now.server, start), upper_bound: true },
-            _ => Waited { duration: now.began.saturating_sub(self.first_seen.ended), upper_bound: false },
+            Some(start) if self.at_first_poll => {
+                Waited { duration: age(now.server, start), upper_bound: true, unknown: false }
+            }
+            start => {
+                let duration = now.began.saturating_sub(self.first_seen.ended);
+                Waited { duration, unknown: start.is_none() && duration.is_zero(), ..Waited::default() }
+            }
         }
     }
 }

@@ -22,11 +22,11 @@ pub(super) fn run(
     settings: &Settings,
     targets: Vec<Target>,
 ) -> Result<Exit> {
-    let idle: Vec<Duration> = targets.iter().map(|target| target.thresholds.idle).collect();
+    let judged: Vec<_> = targets.iter().map(|target| (target.thresholds.idle, target.grouping.clone())).collect();
     let mut reports = look::look(targets, args.observe.unwrap_or_default())?;
     if let Some(key) = key {
-        for (report, idle) in reports.iter_mut().zip(idle) {
-            narrow::narrow(report, key, idle);
+        for (report, (idle, grouping)) in reports.iter_mut().zip(&judged) {
+            narrow::narrow(report, key, *idle, grouping);
         }
     }
     let exit = Exit::of_status(Status::of(&reports));

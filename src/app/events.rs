@@ -4,6 +4,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::app::again;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::settings::Target;
@@ -106,6 +107,11 @@ impl Pollers {
 
 fn spec(target: Target, short: bool) -> TargetSpec {
     let mut monitor = Monitor::new(target.name.clone(), target.thresholds, target.book, target.grouping, short);
+    let observe = move |snapshot| {
+        let mut report = monitor.observe(snapshot);
+        again::complete(&mut report, &target.again);
+        report
+    };
     TargetSpec {
         name: target.name,
         settings: target.conninfo,
@@ -113,7 +119,7 @@ fn spec(target: Target, short: bool) -> TargetSpec {
         interval: target.interval,
         timeout: target.timeout,
         leases: target.leases,
-        observe: Box::new(move |snapshot| monitor.observe(snapshot)),
+        observe: Box::new(observe),
     }
 }
 

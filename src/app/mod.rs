@@ -1,6 +1,7 @@
 //! One file or folder per command: each wires the rest together. Here: from a command line to the command and its exit
 //! code.
 
+mod again;
 mod check;
 mod completions;
 pub mod demo;

@@ -1,8 +1,9 @@
 //! What clap says about a command line, in our own form and without anything that may be a password.
 
 use std::io::Write as _;
+use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::app::output;
 use crate::error::Error;
@@ -28,13 +29,21 @@ pub(super) fn tell(error: clap::Error, convention: Convention) -> Exit {
 
 /// `error: ` becomes `pglockwatch: `, and every line is safe for a terminal.
 fn sentence(error: clap::Error) -> String {
+    let hint = names_a_file(&error).then_some("A key dictionary is given as --keys FILE, a config as --config FILE.\n");
     let text = without_dsns(error).render().to_string();
     let (prefix, text) = match text.strip_prefix("error: ") {
         Some(rest) => ("pglockwatch: ", rest),
         None => ("", text.as_str()),
     };
     let lines: Vec<_> = text.lines().map(style::safe).collect();
-    format!("{prefix}{}\n", lines.join("\n"))
+    format!("{prefix}{}\n{}", lines.join("\n"), hint.unwrap_or_default())
+}
+
+/// Whether what clap has no place for looks like one of our files, given without its option.
+fn names_a_file(error: &clap::Error) -> bool {
+    error.kind() == ErrorKind::UnknownArgument
+        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(text))
+            if !text.starts_with('-') && Path::new(text).extension().is_some_and(|end| end == "toml"))
 }
 
 /// clap quotes what it does not understand: a DSN whose option was forgotten or mistyped, with its password.
@@ -94,6 +103,16 @@ mod tests {
             assert!(!text.contains("s3cret"), "{text}");
             assert!(text.starts_with("pglockwatch: "), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_without_its_option_is_told_where_it_belongs() {
+        let text = told(&["keys", "lint", "locks.toml"]);
+        assert!(
+            text.contains("'locks.toml'") && text.ends_with("given as --keys FILE, a config as --config FILE.\n"),
+            "{text}"
+        );
+        assert!(!told(&["keys", "lint", "locks"]).contains("--keys FILE"));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub fn lock(key: KeyReport, holder: HolderReport, rules: &[&'static str]) -> Loc
 pub fn waiter(pid: Pid, seconds: u64) -> WaiterReport {
     WaiterReport {
         pid,
-        waited: Waited { duration: Duration::from_secs(seconds), upper_bound: false },
+        waited: Waited { duration: Duration::from_secs(seconds), ..Waited::default() },
         mode: "ExclusiveLock",
         blocked_by: vec![4711],
         user: Some("app".to_owned()),

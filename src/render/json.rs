@@ -15,7 +15,7 @@ use schema::{
 use super::{Status, style};
 use crate::analysis::report::{
     Advice, Failure, Finding, FirstSeen, HeldFor, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseTableReport,
-    LockReport, NameReport, PoolReport, ServerReport, TargetReport, WaiterReport,
+    LockReport, NameReport, PoolReport, ServerReport, TargetReport, Waited, WaiterReport,
 };
 use crate::keys::{Source, key};
 use crate::model::Time;
@@ -72,6 +72,10 @@ fn seconds(duration: Duration) -> f64 {
     let whole = duration.as_secs() as f64;
     // Added at the end, the fraction of a long duration does not grow digits that nobody measured.
     ((whole * 1e6) + f64::from(duration.subsec_micros())) / 1e6
+}
+
+fn waited(waited: Waited) -> Option<f64> {
+    (!waited.unknown).then(|| seconds(waited.duration))
 }
 
 impl<'a> From<&'a TargetReport> for Target<'a> {
@@ -185,7 +189,7 @@ impl<'a> From<&'a HolderReport> for Holder<'a> {
             user: holder.user.as_deref(),
             application: holder.application.as_deref(),
             client_addr: holder.client_addr.as_deref(),
-            client_port: holder.client_port,
+            client_port: holder.client_port.filter(|port| *port > 0),
             state: holder.state,
             state_seconds: holder.state_for.map(seconds),
             transaction_seconds: holder.transaction_for.map(seconds),
@@ -210,7 +214,7 @@ impl<'a> From<&'a WaiterReport> for Waiter<'a> {
     fn from(waiter: &'a WaiterReport) -> Self {
         Self {
             pid: waiter.pid,
-            wait_seconds: seconds(waiter.waited.duration),
+            wait_seconds: waited(waiter.waited),
             mode: waiter.mode,
             blocked_by: &waiter.blocked_by,
             user: waiter.user.as_deref(),
@@ -285,7 +289,7 @@ impl<'a> From<&'a Finding> for FindingObject<'a> {
             pids: &finding.pids,
             gid: finding.gid.as_deref(),
             waiters: &finding.waiters,
-            longest_wait_seconds: finding.longest_wait.map(|waited| seconds(waited.duration)),
+            longest_wait_seconds: finding.longest_wait.and_then(waited),
             held_seconds: finding.held.map(Bounds::from),
             advice: AdviceObject::from(&finding.advice),
         }

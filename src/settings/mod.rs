@@ -2,6 +2,7 @@
 //!
 //! Precedence: argument, environment, config file, default. This module opens no connection, and it never shows a DSN.
 
+mod again;
 mod files;
 mod lint;
 mod poolers;
@@ -91,6 +92,8 @@ pub struct Target {
     pub labels: BTreeMap<String, String>,
     /// Its lease tables.
     pub leases: Arc<[LeaseTable]>,
+    /// The options with which another command looks at it as this one does, each after a blank. No password is there.
+    pub again: String,
 }
 
 /// How a command watches.
@@ -159,6 +162,7 @@ impl Settings {
         };
         let mut written = ConnInfo::parse(source.text()).map_err(of_dsn)?;
         self.warn_of_password(source, &written, habits);
+        let again = again::words(&self.args, source, &written);
         if let Some(path) = &source.password_file {
             written = written.with_password(self.read_password(path, environment)?);
         }
@@ -177,6 +181,7 @@ impl Settings {
             grouping: self.grouping.clone(),
             labels: source.labels.clone(),
             leases: leases.collect(),
+            again,
         })
     }
 

@@ -267,3 +267,25 @@ fn a_console_is_pgbouncers_own_database_without_options() {
     let secret = console("nosuch=1 password=geheim");
     assert!(secret.contains("nosuch") && !secret.contains("geheim"), "{secret}");
 }
+
+#[test]
+fn a_command_that_looks_again_is_told_how_and_no_password() {
+    let none = environment(&[("PGHOST", "db1")], &[]);
+    assert_eq!(targets(GlobalArgs::default(), &none)[0].again, "");
+    for (dsn, again) in [
+        ("host=db1 user=mon password=s3cret", " -d 'host=db1 user=mon'"),
+        ("postgres://mon:s3cret@db1:5433/app", " -d 'dbname=app host=db1 port=5433 user=mon'"),
+        ("host=/run/pg dbname='it\\'s'", " -d 'dbname='\\''it\\'\\''s'\\'' host=/run/pg'"),
+    ] {
+        let args = GlobalArgs { idle_threshold: Some(Duration::from_millis(1500)), ..dsns(&[dsn]) };
+        assert_eq!(targets(args, &none)[0].again, format!("{again} --idle-threshold 1500ms"));
+    }
+    let files = environment(&[], &[("my keys.toml", ""), ("/etc/orders.dsn", "host=db1 password=s3cret")]);
+    let args = GlobalArgs {
+        dsn_file: Some("/etc/orders.dsn".into()),
+        dictionaries: vec!["my keys.toml".into()],
+        wait_threshold: Some(Duration::from_secs(5)),
+        ..GlobalArgs::default()
+    };
+    assert_eq!(targets(args, &files)[0].again, " --dsn-file /etc/orders.dsn --keys 'my keys.toml' --wait-threshold 5s");
+}

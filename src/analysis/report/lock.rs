@@ -175,4 +175,7 @@ pub struct Waited {
     pub duration: Duration,
     /// It is an upper bound (PostgreSQL 12 and 13, a wait that was there at the first poll): printed `<= 12s`.
     pub upper_bound: bool,
+    /// Nothing is known of it but that it waits: before PostgreSQL 14, at the first poll, by a role that may not see
+    /// when the statement began. The time is zero then.
+    pub unknown: bool,
 }

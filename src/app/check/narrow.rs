@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::analysis::report::{Counts, Finding, LockReport, TargetReport};
+use crate::analysis::Grouping;
+use crate::analysis::report::{Counts, Finding, LockReport, PoolReport, TargetReport, WaiterReport};
 use crate::keys::key;
 use crate::model::KeyNumbers;
 
-/// Leaves the locks and findings of this key, and counts them anew.
-pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Duration) {
+/// Leaves the locks, findings and pools of this key, and counts the locks anew.
+pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Duration, grouping: &Grouping) {
     report.locks.retain(|lock| lock.key.numbers == wanted);
     let text = key::text(wanted);
     let TargetReport { locks, findings, .. } = report;
@@ -23,7 +24,23 @@ pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Durati
         .flat_map(|lock| lock.holder.pid.into_iter().chain(lock.waiters.iter().map(|waiter| waiter.pid)))
         .collect();
     report.waits.retain(|wait| involved.contains(&wait.pid));
+    report.pools.retain(|pool| report.locks.iter().any(|lock| has_a_part(pool, lock, grouping)));
     report.only_key = Some(text);
+}
+
+/// Whether the lock's holder or one of its waiters is of this pool.
+fn has_a_part(pool: &PoolReport, lock: &LockReport, grouping: &Grouping) -> bool {
+    // A node-wide key has no database; its sessions have.
+    let is_of_database = lock.key.database.is_none() || lock.key.database == pool.database;
+    let holder = &lock.holder;
+    let holds = holder.pid.is_some()
+        && (&holder.user, &holder.client_addr) == (&pool.user, &pool.client_addr)
+        && holder.application_group == pool.application;
+    let waits = |waiter: &WaiterReport| {
+        (&waiter.user, &waiter.client_addr) == (&pool.user, &pool.client_addr)
+            && grouping.group(waiter.application.as_deref().unwrap_or_default()) == pool.application
+    };
+    is_of_database && (holds || lock.waiters.iter().any(waits))
 }
 
 /// Whether a finding is about the key. Its own list may be cut; then the lock of one of its sessions tells.
@@ -62,15 +79,38 @@ mod tests {
     #[test]
     fn only_the_key_is_left_and_counted() {
         let mut report = example();
-        narrow(&mut report, key::from_bigint(8_675_309), Duration::from_secs(60));
+        narrow(&mut report, key::from_bigint(8_675_309), Duration::from_secs(60), &Grouping::default());
         assert_eq!(report.locks.len(), 1);
         assert_eq!(report.findings.len(), 1);
         assert_eq!(report.findings[0].rule, "carried-lock");
         assert_eq!((report.counts.locks, report.counts.holders, report.counts.waiters), (1, 1, 2));
         assert_eq!((report.counts.idle_held, report.counts.longest_wait), (1, Duration::from_secs(178)));
-        narrow(&mut report, key::from_bigint(7), Duration::from_secs(60));
+        narrow(&mut report, key::from_bigint(7), Duration::from_secs(60), &Grouping::default());
         assert!(report.locks.is_empty() && report.findings.is_empty());
         assert_eq!(report.counts, Counts::default());
+    }
+
+    #[test]
+    fn only_the_pools_of_its_holder_and_waiters_are_left() {
+        let mut report = example();
+        let of = |application: &str, sessions| PoolReport {
+            database: report.locks[0].key.database.clone(),
+            user: report.locks[0].holder.user.clone(),
+            application: application.to_owned(),
+            client_addr: report.locks[0].holder.client_addr.clone(),
+            sessions,
+            active: 0,
+            idle: sessions,
+            idle_in_transaction: 0,
+            holding: 1,
+            waiting: 0,
+        };
+        let holder = of(&report.locks[0].holder.application_group, 4);
+        let pools = vec![holder.clone(), of("nobody of these", 2)];
+        let wanted = report.locks[0].key.numbers;
+        report.pools = pools;
+        narrow(&mut report, wanted, Duration::from_secs(60), &Grouping::default());
+        assert_eq!(report.pools, [holder]);
     }
 
     #[test]
@@ -81,7 +121,7 @@ mod tests {
         hoard.keys = vec!["1".to_owned()];
         hoard.key_count = 5_000;
         report.findings = vec![hoard];
-        narrow(&mut report, key::from_bigint(612_001), Duration::from_secs(60));
+        narrow(&mut report, key::from_bigint(612_001), Duration::from_secs(60), &Grouping::default());
         assert_eq!(report.findings.len(), 1);
     }
 }

@@ -26,6 +26,8 @@ struct Origin {
 struct Decoded {
     key: KeyNumbers,
     remarks: Vec<String>,
+    /// A formula over the database's name may know it.
+    needs_database: bool,
     entries: Vec<Arc<Entry>>,
     known: Vec<Name>,
     /// Built-in names of a number that anybody may use.
@@ -44,6 +46,7 @@ pub(super) fn run(
     let mut code = GOOD;
     let mut values = Vec::new();
     let mut first = true;
+    let mut needs_database = false;
     for text in typed {
         match key::parse(text) {
             Ok(numbers) => {
@@ -56,6 +59,7 @@ pub(super) fn run(
                     writeln!(out)?;
                 }
                 first = false;
+                needs_database |= decoded.needs_database;
                 decoded.write(out)?;
             }
             Err(error) => {
@@ -71,6 +75,9 @@ pub(super) fn run(
     if is_json(args) {
         write_json(out, &json!({ "schema": 1, "database": args.database, "keys": values }))?;
     }
+    if needs_database {
+        writeln!(out, "\nWith --database NAME, formulas over a database's name are tried too.")?;
+    }
     Ok(code)
 }
 
@@ -79,10 +86,10 @@ fn decode(numbers: KeyNumbers, book: &KeyBook, database: Option<&str>) -> Decode
     let entries = entries(numbers, book, database);
     let unnamed = known.is_empty() && entries.is_empty() && book.knows_well_known();
     let candidates = if unnamed { well_known::candidates(numbers) } else { Vec::new() };
-    let mut decoded =
-        Decoded { key: numbers, remarks: Vec::new(), entries, known, candidates, origins: origins(numbers, book) };
-    decoded.remarks = remarks(&decoded, database);
-    decoded
+    let unknown = known.is_empty() && entries.is_empty();
+    let needs_database = unknown && database.is_none() && key::bigint(numbers).is_some();
+    let (remarks, origins) = (remarks(numbers), origins(numbers, book));
+    Decoded { key: numbers, remarks, needs_database, entries, known, candidates, origins }
 }
 
 /// The entries that name the key, exact ones before classes and ranges. Without a database, entries of any database
@@ -146,9 +153,8 @@ fn origins(numbers: KeyNumbers, book: &KeyBook) -> BTreeMap<Origin, Vec<String>>
     origins
 }
 
-fn remarks(decoded: &Decoded, database: Option<&str>) -> Vec<String> {
+fn remarks(numbers: KeyNumbers) -> Vec<String> {
     let mut remarks = Vec::new();
-    let numbers = decoded.key;
     if key::is_sign_extended(numbers) {
         remarks.push("a negative 32-bit number, sign-extended: a hashtext or crc32 of some name".to_owned());
     }
@@ -157,9 +163,6 @@ fn remarks(decoded: &Decoded, database: Option<&str>) -> Vec<String> {
         if bytes.iter().all(u8::is_ascii_graphic) {
             let text: String = bytes.iter().copied().map(char::from).collect();
             remarks.push(format!("\"{text}\" in ASCII"));
-        }
-        if decoded.known.is_empty() && decoded.entries.is_empty() && database.is_none() {
-            remarks.push("with --database, formulas over the database's name are tried too".to_owned());
         }
     }
     remarks

@@ -152,8 +152,13 @@ fn decode_tries_formulas_with_the_given_database() {
     let with = ask(&["decode", key, "--database", "app_production"]).out;
     assert!(with.contains("known                Rails migrations   of this database"), "{with}");
     assert!(with.contains("dictionary           schema   migration"), "{with}");
-    let without = ask(&["decode", key]).out;
-    assert!(without.contains("with --database, formulas") && without.contains("no entry"), "{without}");
+    let without = ask(&["decode", key, "-5", "77"]).out;
+    assert_eq!(without.matches("--database").count(), 1, "said once: {without}");
+    assert!(
+        without.contains("no entry")
+            && without.ends_with("\nWith --database NAME, formulas over a database's name are tried too.\n"),
+        "{without}"
+    );
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl ConnInfo {
         self.options.filled("options").is_some()
     }
 
+    /// What the text says in key=value form, but for passwords: to be shown.
+    pub fn without_secrets(&self) -> String {
+        self.options.without_secrets()
+    }
+
     /// The database that the text names, if it names one.
     pub fn dbname(&self) -> Option<&str> {
         self.options.filled("dbname")

@@ -59,6 +59,20 @@ impl Options {
         self.get(name).filter(|value| !value.is_empty())
     }
 
+    /// What was given in key=value form, but for the secrets.
+    pub(crate) fn without_secrets(&self) -> String {
+        let plain =
+            |value: &str| !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || "'\\".contains(c));
+        let written = self.texts.iter().map(|(name, value)| {
+            if plain(value) {
+                format!("{name}={value}")
+            } else {
+                format!("{name}='{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+            }
+        });
+        written.collect::<Vec<_>>().join(" ")
+    }
+
     /// A secret, if it was given and is not empty.
     pub(crate) fn secret(&self, name: &str) -> Option<&SecretString> {
         self.secrets.get(name).filter(|secret| !secret.expose_secret().is_empty())

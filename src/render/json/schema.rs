@@ -125,7 +125,7 @@ pub(super) struct PoolerObject<'a> {
 #[derive(Serialize)]
 pub(super) struct Waiter<'a> {
     pub pid: Pid,
-    pub wait_seconds: f64,
+    pub wait_seconds: Option<f64>,
     pub mode: &'static str,
     pub blocked_by: &'a [Pid],
     pub user: Option<&'a str>,

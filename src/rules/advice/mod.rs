@@ -9,6 +9,7 @@
 //! end can wrap the words and keep those lines as they are. No line break comes from a stranger's text.
 
 mod caveats;
+mod driver;
 mod facts;
 mod lease;
 mod look;

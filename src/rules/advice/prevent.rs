@@ -3,6 +3,7 @@
 //! Pure text. The unlock functions are named without a parenthesis on purpose: called from another session they free
 //! nothing, and a line that can be pasted would be.
 
+use super::driver;
 use super::facts::Facts;
 use crate::model::BackendState;
 
@@ -28,10 +29,13 @@ const POOLER_RESET: &str = "server_reset_query_always = 1 with server_reset_quer
 const DEAD_CLIENT: &str = "Where the client may be dead: tcp_keepalives_idle (with _interval and _count) lets the \
     server find it";
 
+/// Rules about locks that a client pool keeps: what the driver does matters.
+const OF_POOLS: [&str; 4] = ["idle-holder", "carried-lock", "aborted-transaction-holder", "pool-starved"];
+
 /// The hints for a draft's rule.
 pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
     let version = facts.context.observed.snapshot.server.version_num;
-    let texts: Vec<String> = match facts.draft.rule {
+    let mut texts: Vec<String> = match facts.draft.rule {
         "idle-holder" => {
             let mut texts = own(&[SAME_CONNECTION, TRANSACTION_LOCK, DEDICATED, LEASE]);
             if version >= 140_000 {
@@ -103,6 +107,9 @@ pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
         "standby-lock" => own(&["Take locks that guard writes on the primary."]),
         _ => Vec::new(),
     };
+    if OF_POOLS.contains(&facts.draft.rule) {
+        texts.extend(driver::hints(facts.backends()));
+    }
     texts
 }
 

@@ -244,3 +244,25 @@ fn nothing_that_is_advised_names_an_unlock_call() {
         assert!(!finding.advice.prevent.is_empty(), "{} says nothing of prevention", finding.rule);
     }
 }
+
+#[test]
+fn prevention_is_that_of_the_driver_where_it_says_its_name() {
+    let prevention = |application: &str, query: &str| {
+        let mut world = World::new();
+        world.connect(4711, application).hold(4711, key(612_001)).to(120.0);
+        world.backend(4711).query = Some(query.to_owned());
+        let report = look(&mut world);
+        found(&report, "idle-holder").advice.prevent.join("\n")
+    };
+    let tagged = "SELECT 1 /*db_driver='psycopg2%3A2.9.9',framework='django%3A5.1'*/";
+    for (application, query, word) in [
+        ("PostgreSQL JDBC Driver", "SELECT 1", "HikariCP"),
+        ("shop", tagged, "psycopg, SQLAlchemy"),
+        ("shop", "SELECT 1 /*db_driver='database%2Fsql'*/", "pgxpool's Acquire"),
+    ] {
+        let text = prevention(application, query);
+        assert_eq!(text.matches(word).count(), 1, "{text}");
+    }
+    // A word in the statement itself is no driver.
+    assert!(!prevention("shop", "SELECT 'psycopg' FROM jdbc").contains("HikariCP"));
+}

@@ -117,7 +117,7 @@ pub fn wait(pid: Pid, seconds: u64, object: &str, blocked_by: &[Pid], roots: &[P
         object: object.to_owned(),
         advisory: object.parse::<i64>().is_ok(),
         mode: "ExclusiveLock",
-        waited: Waited { duration: Duration::from_secs(seconds), upper_bound: false },
+        waited: Waited { duration: Duration::from_secs(seconds), ..Waited::default() },
         blocked_by: blocked_by.to_vec(),
         roots: roots.to_vec(),
     }
