@@ -277,6 +277,8 @@ fn four_locks_eat_a_pool_of_four_and_connections_of_their_own_do_not() {
     names.sort_unstable();
     assert_eq!(names, ["alerts", "mail checks", "sweep", "uptime"]);
 
+    assert!(!jobs.iter().any(JoinHandle::is_finished), "a job got a connection from an empty pool");
+
     // What on-call runs: it ends the four sessions, and the pool recovers with new ones.
     let sql = found["advice"]["sql"].as_str().unwrap();
     let mut oncall = superuser(&world.cluster);
@@ -284,7 +286,10 @@ fn four_locks_eat_a_pool_of_four_and_connections_of_their_own_do_not() {
     let ended = rows.iter().filter(|row| matches!(row, postgres::SimpleQueryMessage::Row(_))).count();
     assert_eq!(ended, 4, "{rows:?}");
     stop.store(true, Ordering::Relaxed);
-    assert!(jobs.into_iter().all(|job| !job.join().unwrap()), "a job got a connection from an empty pool");
+    for job in jobs {
+        // The first that ends gives its place back, and another may get it before it sees that it should stop.
+        job.join().unwrap();
+    }
     assert!(is_ready(&pool, SOON));
     world.sees_no_lock();
 
