@@ -49,10 +49,9 @@ impl Exit {
     pub fn of_error(error: &Error, convention: Convention) -> Self {
         match (error.kind, convention) {
             (ErrorKind::ClosedPipe, _) => Self::SUCCESS,
-            (_, Convention::Plugin) => Self::UNKNOWN,
             (ErrorKind::Usage, Convention::Plain | Convention::Verdict) => Self::USAGE,
-            (ErrorKind::Failure | ErrorKind::Stopped, Convention::Verdict) => Self::UNKNOWN,
             (ErrorKind::Failure | ErrorKind::Stopped, Convention::Plain) => Self::FAILURE,
+            (_, Convention::Plugin) | (ErrorKind::Failure | ErrorKind::Stopped, Convention::Verdict) => Self::UNKNOWN,
         }
     }
 

@@ -25,8 +25,8 @@ type HoldId = (SessionId, AdvisoryKey, LockMode);
 struct Baseline {
     /// The server's clock: sessions that began later are the command's, or at least began while it ran.
     since: Time,
-    /// The database that is watched; nothing if the server has none of that name.
-    database: Option<Oid>,
+    /// The server has the database that is to be watched.
+    has_database: bool,
     /// Sessions that were there, for those whose beginning we may not see.
     pids: BTreeSet<Pid>,
 }
@@ -106,7 +106,7 @@ impl Ledger {
     /// Why nothing can be watched, after the first poll.
     pub(super) fn obstacle(&self) -> Option<String> {
         let baseline = self.baseline.as_ref()?;
-        baseline.database.is_none().then(|| {
+        (!baseline.has_database).then(|| {
             format!("the server has no database {}: a pooler gives it another name, so connect past it", self.database)
         })
     }
@@ -116,7 +116,9 @@ impl Ledger {
         let mut current = BTreeMap::new();
         let Some(baseline) = &self.baseline else { return current };
         let observed = context.observed;
-        let is_ours = |backend: &&Backend| backend.is_client() && backend.datid == baseline.database;
+        // Anew each time: a suite may drop it and make another one of that name.
+        let Some(database) = database_of(observed, &self.database) else { return current };
+        let is_ours = |backend: &&Backend| backend.is_client() && backend.datid == Some(database);
         for backend in observed.snapshot.backends.iter().filter(is_ours) {
             if let Some(start) = backend.backend_start.filter(|start| *start > baseline.since) {
                 self.sessions.insert((backend.pid, start));
@@ -124,7 +126,7 @@ impl Ledger {
         }
         for hold in &observed.holds {
             let HolderRef::Session(pid) = hold.holder else { continue };
-            if Some(hold.key.database) != baseline.database || hold.key.numbers.is_extension() {
+            if hold.key.database != database || hold.key.numbers.is_extension() {
                 continue;
             }
             let Some(backend) = observed.backend(pid) else { continue };
@@ -154,18 +156,15 @@ impl Ledger {
             return;
         }
         let alive = observed.backend(session.0).filter(|backend| backend.backend_start == Some(session.1));
-        match alive {
+        let never_unlocked = match alive {
             // No statement since: it is just ending, and its locks go before its entry.
-            Some(backend) if doing(backend) == sight.doing => {
-                self.leave(session, key, sight, HowLeft::EndedWithSession)
-            }
-            Some(_) => {}
-            None if sight.outlasts(gap) => self.leave(session, key, sight, HowLeft::EndedWithSession),
-            None => {
-                if !sight.declared {
-                    self.not_judged.insert((session, key));
-                }
-            }
+            Some(backend) => doing(backend) == sight.doing,
+            None => sight.outlasts(gap),
+        };
+        if never_unlocked {
+            self.leave(session, key, sight, HowLeft::EndedWithSession);
+        } else if alive.is_none() && !sight.declared {
+            self.not_judged.insert((session, key));
         }
     }
 
@@ -235,10 +234,9 @@ impl Ledger {
 impl Baseline {
     fn of(observed: &Observed, database: &str) -> Self {
         let snapshot = &observed.snapshot;
-        let databases = snapshot.server.databases.iter();
         Self {
             since: snapshot.before_locks,
-            database: databases.into_iter().find(|(_, name)| name == database).map(|(oid, _)| *oid),
+            has_database: database_of(observed, database).is_some(),
             pids: snapshot.backends.iter().map(|backend| backend.pid).collect(),
         }
     }
@@ -275,6 +273,11 @@ impl Sight {
             self.quiet.session_scope && self.quiet.polls >= CARRIED_POLLS && self.quiet.lasted >= gap.max(CARRIED);
         self.held >= gap || carried
     }
+}
+
+/// The database of this name.
+fn database_of(observed: &Observed, name: &str) -> Option<Oid> {
+    observed.snapshot.server.databases.iter().find(|(_, known)| known == name).map(|(oid, _)| *oid)
 }
 
 /// What changes with every statement that a session begins or ends.

@@ -321,6 +321,19 @@ fn a_key_held_in_two_modes_counts_once() {
 }
 
 #[test]
+fn a_database_that_the_suite_makes_anew_is_still_watched() {
+    let mut scene = Scene::new("");
+    let anew = DATABASE + 5;
+    scene.world.snapshot.server.databases = vec![(anew, "app".to_owned())];
+    scene.session(20).lock(20, 1);
+    scene.world.backend(20).datid = Some(anew);
+    scene.world.release(20).hold(20, AdvisoryKey { database: anew, ..key(1) });
+    scene.polls(3);
+    let report = scene.finish();
+    assert_eq!((report.left.len(), report.sessions), (1, 1), "{report:?}");
+}
+
+#[test]
 fn a_database_that_the_server_does_not_have_is_an_obstacle() {
     let mut guard = Guard::new("t".to_owned(), "pooled".to_owned(), Arc::new(KeyBook::default()), Grouping::default());
     guard.observe(World::new().poll());

@@ -48,7 +48,7 @@ fn headline(report: &GuardReport) -> String {
         many => format!("{many} locks were left behind"),
     };
     format!(
-        "{what} in {} ({}); {} of {} seen, in {}",
+        "{what} in {} ({}); {} and {} seen in {}",
         safe(&report.database),
         safe(&report.target),
         count(report.locks, "lock"),

@@ -23,6 +23,8 @@ pub use status::{Status, counted, counts};
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
+mod guard_tests;
+#[cfg(test)]
 mod runbook_tests;
 #[cfg(test)]
 mod tests;
