@@ -132,6 +132,12 @@ fn a_leak_through_each_kind_of_pool_is_judged_and_freed() {
     let stats = world.pooler.stats_dsn();
     let looked = json(&world.check(&["--pgbouncer", &stats]));
     assert_eq!(only(&looked, "pooler-session-lock")["id"], finding["id"]);
+    // Nor does the runbook say that the last borrower's statement took it.
+    let mut command = pglockwatch(world.home.path());
+    command.args(["runbook", "--dsn", &world.dsn(), "--pgbouncer", &stats]);
+    let runbook = run(command, SOON).stdout;
+    assert!(runbook.contains("serves PgBouncer's transaction pool tx; no client has it now"), "{runbook}");
+    assert!(runbook.contains("last statement, the last borrower's: SELECT pg_backend_pid()"), "{runbook}");
     // As it stands in the output: refused to who may only look, and freeing the lock for who may act.
     let command = reconnect(&finding);
     assert_eq!(command, "RECONNECT \"tx\";");
@@ -319,4 +325,42 @@ fn a_pgbouncer_that_stops_or_restarts_never_takes_the_target_down() {
     world.leak("tx", 32);
     exporter.wait(SOON, "the new leak is seen", leaks(1.0));
     is_up(&exporter);
+}
+
+#[test]
+fn only_the_right_rows_are_joined() {
+    let Some(world) = World::new() else { return };
+    // Before it another PgBouncer, whose server is the first one; and one that reaches the server over its socket.
+    let outer = format!("port={} dbname=tx pool_mode=transaction", world.pooler.port());
+    let socket = format!("host={} pool_mode=transaction", world.cluster.folder().display());
+    let pools = [("outer", outer.as_str()), ("socket", socket.as_str())];
+    let front = Pooler::start(&world.cluster, &pools, &[]).unwrap();
+    let mut client = front.client("outer", "culprit");
+    client.batch_execute("SELECT pg_advisory_lock(55)").unwrap();
+    sleep(Duration::from_millis(200));
+    let asked = |consoles: &[&str]| {
+        let arguments: Vec<&str> = consoles.iter().flat_map(|console| ["--pgbouncer", console]).collect();
+        let report = json(&world.check(&arguments));
+        report["targets"][0]["locks"][0]["holder"]["pooler"]["database"].as_str().map(str::to_owned)
+    };
+    let (near, far) = (world.pooler.admin_dsn(), front.admin_dsn());
+    assert_eq!(asked(&[&far]), None, "its server is a PgBouncer, not this one");
+    assert_eq!(asked(&[&near]).as_deref(), Some("tx"));
+    assert_eq!(asked(&[&far, &near]).as_deref(), Some("tx"));
+    world.pooler.console().simple_query("RECONNECT \"tx\";").unwrap();
+    assert!(world.is_freed(55));
+
+    let mut client = front.client("socket", "culprit");
+    client.batch_execute("SELECT pg_advisory_lock(56)").unwrap();
+    sleep(Duration::from_millis(200));
+    assert_eq!(asked(&[&near, &far]).as_deref(), Some("socket"));
+    // Where the command line has two targets it might be either's.
+    let second = server::start(&server::any(), &[]);
+    let other = format!("host={} port={} user=postgres dbname=postgres", second.host(), second.port());
+    let report = json(&world.check(&["--dsn", &other, "--pgbouncer", &far]));
+    assert!(report["targets"][0]["locks"][0]["holder"]["pooler"].is_null(), "{report:#}");
+    // Over TCP the address tells.
+    world.leak("tx", 57);
+    let report = json(&world.check(&["--dsn", &other, "--pgbouncer", &near, "--key", "57"]));
+    assert_eq!(report["targets"][0]["locks"][0]["holder"]["pooler"]["database"], "tx");
 }

@@ -20,6 +20,8 @@ pub struct Pooled {
     pub pool_mode: PoolMode,
     /// The client that has it now.
     pub client: Option<PoolerClient>,
+    /// PgBouncer frees session locks whenever a client gives the backend back.
+    pub resets: bool,
     /// PgBouncer closes it as soon as it is free.
     pub close_needed: bool,
 }
@@ -54,6 +56,7 @@ fn of(pooler: &Pooler, server: &PoolerServer) -> Pooled {
         user: server.user.clone(),
         pool_mode: server.pool_mode,
         client: server.client.clone(),
+        resets: server.resets,
         close_needed: server.close_needed,
     }
 }
@@ -61,7 +64,7 @@ fn of(pooler: &Pooler, server: &PoolerServer) -> Pooled {
 /// Whether PgBouncer's row is about this backend. Ports agree already.
 ///
 /// Over TCP the port tells a PgBouncer that stands before another PgBouncer, whose `remote_pid` is made up. Over a
-/// Unix socket the pid is the operating system's own. Where one of several targets may be meant, the address must agree
+/// Unix socket there is no port, and the pid must do (PgBouncer 1.18 shows the backend's). Where one of several targets may be meant, the address must agree
 /// too; where PgBouncer was given as this target's own it need not, for a network may translate it.
 fn serves(backend: &Backend, pooler: &Pooler, server: &PoolerServer) -> bool {
     let same_pid = server.remote_pid.map(|pid| pid == backend.pid);
@@ -105,6 +108,7 @@ mod tests {
             remote_pid: Some(7),
             local_addr: Some("10.0.0.7".to_owned()),
             local_port: Some(50_007),
+            resets: false,
             close_needed: false,
             client: None,
         }

@@ -72,6 +72,9 @@ pub struct PoolerServer {
     pub local_addr: Option<String>,
     /// `local_port`: the backend's `client_port` if nothing stands in between; nothing for a Unix socket.
     pub local_port: Option<i32>,
+    /// PgBouncer frees session locks whenever a client gives the connection back: `server_reset_query_always` with a
+    /// `server_reset_query` that does so.
+    pub resets: bool,
     /// `close_needed`: it is closed as soon as its client gives it back.
     pub close_needed: bool,
     /// The client that has it now (`link`).

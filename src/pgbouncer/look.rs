@@ -48,6 +48,17 @@ impl Shown {
         Some(text.trim_start_matches("PgBouncer").trim_start_matches(" version").trim().to_owned())
     }
 
+    fn setting(&self, key: &str) -> Option<&str> {
+        self.config.iter().find(|row| text(row, "key") == Some(key)).and_then(|row| text(row, "value"))
+    }
+
+    /// Whether session locks are freed whenever a client gives a connection back.
+    fn resets(&self) -> bool {
+        let query = self.setting("server_reset_query").unwrap_or_default().to_ascii_lowercase();
+        self.setting("server_reset_query_always") == Some("1")
+            && (query.contains("discard all") || query.contains("pg_advisory_unlock_all"))
+    }
+
     fn servers(&self) -> Vec<PoolerServer> {
         let modes: HashMap<(&str, &str), PoolMode> = self
             .pools
@@ -58,12 +69,8 @@ impl Shown {
             self.databases.iter().filter_map(|row| Some((text(row, "name")?, row))).collect();
         let clients: HashMap<&str, &ConsoleRow> =
             self.clients.iter().filter_map(|row| Some((text(row, "ptr")?, row))).collect();
-        let default = self
-            .config
-            .iter()
-            .find(|row| text(row, "key") == Some("pool_mode"))
-            .and_then(|row| PoolMode::from_name(text(row, "value")?))
-            .unwrap_or(PoolMode::Session);
+        let default = self.setting("pool_mode").and_then(PoolMode::from_name).unwrap_or(PoolMode::Session);
+        let resets = self.resets();
         let server = |row: &ConsoleRow| {
             let (database, user) = (text(row, "database")?, text(row, "user").unwrap_or_default());
             let described = databases.get(database).copied();
@@ -78,6 +85,7 @@ impl Shown {
                 remote_pid: number(row, "remote_pid").filter(|pid| *pid > 0),
                 local_addr: text(row, "local_addr").filter(|_| over_tcp).map(str::to_owned),
                 local_port: number(row, "local_port").filter(|port| *port > 0 && over_tcp),
+                resets,
                 close_needed: number(row, "close_needed") == Some(1),
                 client,
             })
@@ -138,6 +146,18 @@ mod tests {
         let modes: Vec<PoolMode> = said.servers.iter().map(|server| server.pool_mode).collect();
         assert_eq!(modes, [PoolMode::Session, PoolMode::Transaction, PoolMode::Statement]);
         assert_eq!(said.servers[0].server_database.as_deref(), Some("orders"));
+    }
+
+    #[test]
+    fn a_reset_counts_if_it_is_always_and_frees_locks() {
+        let with = |always, query| {
+            let setting = |key, value| row(&[("key", key), ("value", value)]);
+            let config = vec![setting("server_reset_query", query), setting("server_reset_query_always", always)];
+            Shown { config, ..shown() }.read().servers[0].resets
+        };
+        assert!(with("1", "DISCARD ALL") && with("1", "select pg_advisory_unlock_all()"));
+        assert!(!with("0", "DISCARD ALL") && !with("1", "DEALLOCATE ALL"));
+        assert!(!shown().read().servers[0].resets);
     }
 
     #[test]

@@ -189,6 +189,11 @@ fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&Lock
         ScopeReport::Unknown => "scope not proved".to_owned(),
     });
     lines.push(facts.join("; "));
+    if let Some(pooler) = &holder.pooler {
+        let linked = if pooler.linked { "a client has it now" } else { "no client has it now" };
+        lines.push(format!("serves PgBouncer's {} pool {}; {linked}", pooler.pool_mode.name(), pooler.database));
+    }
+    let shared = holder.pooler.as_ref().is_some_and(|pooler| pooler.pool_mode.is_shared());
     // A statement that was there by chance when the lock was first seen would be taken for the one that took it.
     if let Some(seen) = lock.first_seen.as_ref().filter(|seen| seen.certain)
         && let Some(query) = &seen.query
@@ -198,6 +203,8 @@ fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&Lock
     if let Some(query) = holder.query.as_deref().filter(|query| !query.is_empty()) {
         let what = if holder.state == Some("active") {
             "runs now"
+        } else if shared {
+            "last statement, the last borrower's"
         } else {
             "last statement, not always the one that took the lock"
         };

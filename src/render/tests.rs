@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fixture::{example, failed, finding, holder, hostile, key, lock, target};
+use super::runbook::Selection;
 use super::style::{self, Screen};
 use super::top::{Silence, View};
-use super::{Status, json, nagios, table, top};
-use crate::analysis::report::{Failure, FailureKind, Severity, TargetReport};
+use super::{Status, json, nagios, runbook, runbook_markdown, table, top};
+use crate::analysis::report::{Failure, FailureKind, PoolerReport, Severity, TargetReport};
 
 const PIPE: Screen = Screen { color: false, width: None, height: None };
 
@@ -320,4 +321,32 @@ fn old_rows_say_that_they_are_old() {
         "{text}"
     );
     assert!(text.contains("carried-lock"), "{text}");
+}
+
+#[test]
+fn what_is_to_be_known_of_the_look_itself_is_on_every_page() {
+    let problem = Some("PgBouncer at pgb:6432\u{1b}[2J has not answered for 3 s".to_owned());
+    let poolers = vec![PoolerReport { name: "pgb:6432".to_owned(), version: None, problem }];
+    let report = TargetReport { poolers, behind_pooler: true, ..target("orders") };
+    let view = View {
+        target: "orders",
+        report: Some(&report),
+        age: Duration::ZERO,
+        silence: None,
+        interval: Duration::from_secs(2),
+    };
+    let pages = [
+        table::render(std::slice::from_ref(&report), PIPE),
+        top::render(&[view], PIPE),
+        runbook::render(std::slice::from_ref(&report), &Selection::default(), screen(400)),
+        runbook_markdown::render(std::slice::from_ref(&report), &Selection::default()),
+    ];
+    for page in pages {
+        assert!(page.contains("which sessions it lends to clients is not known"), "{page}");
+        assert!(page.contains("through a pooler") && !page.contains('\u{1b}'), "{page}");
+    }
+    let (_, value) = as_json(&[report, target("well")]);
+    assert_eq!(value["targets"][0]["notes"].as_array().unwrap().len(), 2);
+    assert!(value["targets"][1].get("notes").is_none());
+    assert_eq!(value["status"], "ok");
 }

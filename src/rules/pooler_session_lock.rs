@@ -1,10 +1,15 @@
 //! `pooler-session-lock`: PgBouncer lends a backend to one client after the other, and the backend holds a session
 //! lock. Whoever took it has given the connection back, or will, and the lock stays behind on it.
 
+use std::time::Duration;
+
 use super::{Context, Draft, Rule, Subject, words};
 use crate::analysis::report::{Action, Severity};
 use crate::analysis::{Hold, HoldScope, HolderRef, Pooled};
 use crate::model::{Pid, PoolMode, PoolerClient};
+
+/// A reset takes much less. There is no other threshold: without a reset a lock that rests has been left behind.
+const RESET: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -37,7 +42,9 @@ impl PoolerSessionLock {
     fn draft(&self, context: &Context<'_>, pid: Pid, pooled: &Pooled) -> Option<Draft> {
         let holder = HolderRef::Session(pid);
         let is_leak = |hold: &&Hold| is_session_scope(hold) && !hold.key.numbers.is_extension();
-        let holds: Vec<&Hold> = context.observed.holds_of(holder).filter(is_leak).collect();
+        // Between a client's last statement and the reset after it the lock is there for a moment.
+        let is_left = |hold: &&Hold| !pooled.resets || hold.held.at_least >= RESET;
+        let holds: Vec<&Hold> = context.observed.holds_of(holder).filter(is_leak).filter(is_left).collect();
         if holds.is_empty() {
             return None;
         }

@@ -66,6 +66,11 @@ impl Pooler {
         }
     }
 
+    /// Where it listens on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// How to connect through the pool of that name, as `postgres`.
     pub fn dsn(&self, database: &str) -> String {
         self.dsn_of("postgres", database)

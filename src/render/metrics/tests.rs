@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::analysis::report::{Failure, PoolReport, Severity, TargetReport};
+use crate::analysis::report::{Failure, HolderPooler, HolderReport, PoolReport, Severity, TargetReport};
+use crate::model::PoolMode;
 use crate::render::fixture::{failed, finding, holder, key, lock, target, time, waiter};
 
 const NOW: Duration = Duration::from_secs(1_000);
@@ -75,6 +76,19 @@ fn a_leak_is_told_by_name_and_application_and_each_waiter_once() {
     for hidden in ["4711", "4712", "612001", "SELECT"] {
         assert!(!page.contains(hidden), "{hidden} is in the page");
     }
+}
+
+#[test]
+fn a_holder_behind_a_pooler_has_no_application_of_its_own() {
+    let with = |pool_mode| {
+        let pooler = HolderPooler { database: "app".to_owned(), pool_mode, linked: false };
+        let holder = HolderReport { pooler: Some(pooler), ..holder(4711, "worker") };
+        let leak = lock(key(612_001, None), holder, &["pooler-session-lock"]);
+        let page = text(&[seen(TargetReport { locks: vec![leak], ..target("orders") })], NOW);
+        lines(&page, "pglockwatch_idle_held_locks").remove(0)
+    };
+    assert!(with(PoolMode::Transaction).contains("application_name=\"pooled\""));
+    assert!(with(PoolMode::Session).contains("application_name=\"worker\""));
 }
 
 #[test]

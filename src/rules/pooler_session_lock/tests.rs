@@ -30,6 +30,7 @@ fn pool(world: &mut World, pool_mode: PoolMode, client: Option<PoolerClient>) {
         remote_pid: Some(7),
         local_addr: Some("10.0.0.7".to_owned()),
         local_port: Some(50_007),
+        resets: false,
         close_needed: false,
         client,
     };
@@ -127,6 +128,16 @@ fn a_busy_connection_does_not_make_it_come_and_go() {
     assert!(detail.contains("A client has the connection now: cart from 10.0.0.9:5."), "{detail}");
     // The statement still waits for the borrower's rest.
     assert!(only(&second).advice.sql.as_deref().unwrap().contains("s.state IS DISTINCT FROM 'idle'"));
+}
+
+#[test]
+fn where_each_borrower_is_cleaned_up_after_a_moment_is_no_leak() {
+    let mut world = world(PoolMode::Transaction);
+    if let Ok(said) = &mut world.snapshot.poolers[0].said {
+        said.servers[0].resets = true;
+    }
+    assert!(rules(&look(world.to(0.5))).is_empty());
+    assert_eq!(rules(&look(world.to(1.5))), [RULE]);
 }
 
 #[test]
