@@ -27,7 +27,7 @@ impl Exit {
     pub const FAILURE: Self = Self(1);
     /// Bad usage; in `check`: critical.
     pub const USAGE: Self = Self(2);
-    /// `check` or `guard` could not judge.
+    /// `check`, `probe` or `guard` could not judge.
     pub const UNKNOWN: Self = Self(3);
 
     /// The number.
@@ -90,6 +90,7 @@ mod tests {
         assert_eq!(Exit::of_error(&failure, Convention::Plugin), Exit::UNKNOWN);
         assert_eq!(Exit::of_error(&failure, Convention::Plain), Exit::FAILURE);
         assert_eq!(Exit::of_error(&failure, Convention::Verdict), Exit::UNKNOWN);
+        assert_eq!(Exit::of_error(&usage, Convention::Verdict), Exit::USAGE);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod output;
 mod package;
 mod poolers;
 mod pools;
+mod probe;
 mod purity;
 mod real_tools;
 mod runner;

@@ -273,3 +273,20 @@ make_minimal_debian() {
         --dpkgopt='path-exclude=/usr/share/man/*' --aptopt='Acquire::Languages "none"' \
         "$1" "$2/root.tar" </dev/null >&2 && (cd "$2" && apt-get download -qq -o APT::Sandbox::User=root libssl3 >&2)
 }
+
+# Another one, which behaves otherwise. Its service is stopped in the same way.
+want_pgpool() {
+    local program
+    for program in "$(command -v pgpool)" /usr/sbin/pgpool /usr/local/sbin/pgpool; do
+        [ -n "$program" ] && [ -x "$program" ] && return
+    done
+    can_install && install_packages pgpool2 || {
+        say "Could not install: pgpool2"
+        return 0
+    }
+    if command -v systemctl >/dev/null; then
+        "${as_root[@]}" systemctl disable --quiet --now pgpool2 2>/dev/null || true
+    elif [ -x /etc/init.d/pgpool2 ]; then
+        "${as_root[@]}" /etc/init.d/pgpool2 stop >/dev/null 2>&1 || true
+    fi
+}

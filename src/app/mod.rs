@@ -13,6 +13,7 @@ pub mod keys;
 mod look;
 mod output;
 mod planted;
+mod probe;
 pub mod runbook;
 mod table;
 mod top;
@@ -61,6 +62,7 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
         }
         Command::Exporter(args) => exporter::run(args, global, around),
         Command::Runbook(args) => runbook(&args, global, around),
+        Command::Probe(args) => probe::run(&args, global, around),
         Command::Guard(args) => guard::run(&args, global, around),
         Command::Demo(args) => planted::demo(&args, &global, around),
         Command::Keys(args) => dictionary::keys(&args, global, around),

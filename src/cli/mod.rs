@@ -8,6 +8,7 @@ pub mod exporter;
 mod global;
 pub mod guard;
 pub mod keys;
+pub mod probe;
 pub mod runbook;
 
 use std::ffi::OsString;
@@ -28,7 +29,7 @@ use crate::units::parse_duration;
     version,
     about = "Finds leaked and dangerous advisory locks in PostgreSQL",
     long_about = "Finds leaked and dangerous advisory locks in PostgreSQL: who holds them, since when, who waits, and \
-                  what to do. It only reads: it takes no lock, writes nothing and ends no session.",
+                  what to do. It only reads: it writes nothing and ends no session, and but for probe it takes no lock.",
     after_help = EXAMPLES,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -67,6 +68,9 @@ pub enum Command {
     Runbook(runbook::RunbookArgs),
     /// Decode, hash and check advisory keys and the key dictionary
     Keys(keys::KeysArgs),
+    /// Find out through an application's DSN whether session advisory locks are safe there
+    #[command(long_about = probe::LONG_ABOUT)]
+    Probe(probe::ProbeArgs),
     /// Watch while a test suite runs, and fail it if its sessions left locks behind
     Guard(guard::GuardArgs),
     /// Start a throwaway PostgreSQL with planted leaks, and watch it
@@ -203,7 +207,7 @@ pub fn convention(args: &[OsString]) -> Convention {
         } else if !word.starts_with('-') {
             return match word.as_ref() {
                 "check" => Convention::Plugin,
-                "guard" => Convention::Verdict,
+                "probe" | "guard" => Convention::Verdict,
                 _ => Convention::Plain,
             };
         }
@@ -216,7 +220,7 @@ impl Command {
     pub fn convention(&self) -> Convention {
         match self {
             Self::Check(_) => Convention::Plugin,
-            Self::Guard(_) => Convention::Verdict,
+            Self::Probe(_) | Self::Guard(_) => Convention::Verdict,
             _ => Convention::Plain,
         }
     }
@@ -288,6 +292,7 @@ mod tests {
         assert_eq!(convention_of(&["--bogus", "check"]), Convention::Plugin);
         assert_eq!(convention_of(&["-d", "check", "top"]), Convention::Plain);
         assert_eq!(convention_of(&["--dsn", "x", "check"]), Convention::Plugin);
+        assert_eq!(convention_of(&["probe", "--bogus"]), Convention::Verdict);
         assert_eq!(convention_of(&["keys", "decode", "check"]), Convention::Plain);
         assert_eq!(convention_of(&["guard", "--bogus", "--", "check"]), Convention::Verdict);
         assert_eq!(convention_of(&[]), Convention::Plain);

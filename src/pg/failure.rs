@@ -278,7 +278,7 @@ pub(crate) fn unreadable(error: &dyn StdError, name: &str) -> Failure {
 }
 
 /// The causes of an error, outermost first, each once, without what says nothing.
-fn reason(error: &postgres::Error) -> String {
+pub(crate) fn reason(error: &postgres::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = StdError::source(error);
     while let Some(error) = cause {

@@ -1,4 +1,5 @@
-//! PostgreSQL: how to connect as libpq does, one poll of one server, and one read of a table that is named.
+//! PostgreSQL: how to connect as libpq does, one poll of one server, and one read of a table that is named,
+//! and sessions for statements that a command words itself.
 //!
 //! The only module that talks to a server. It turns rows into the [`model`](crate::model) and decides nothing about
 //! them: no rule, no threshold. Passwords live in `secrecy::SecretString` from the parser to the client; no error, log
@@ -13,6 +14,7 @@ mod failure;
 mod files;
 mod lease;
 mod passfile;
+mod plain;
 mod query;
 mod rows;
 mod session;
@@ -24,5 +26,6 @@ pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEn
 pub use console::{Console, ConsoleRow};
 pub use failure::timed_out;
 pub use files::SmallFile;
+pub use plain::{PlainSession, Refusal, Rows, hex_of, moment};
 pub use session::Session;
 pub use table::{Select, TableRows};

@@ -111,10 +111,17 @@ impl<'a> Cells<'a> {
     }
 }
 
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const UNIX_TO_POSTGRES: i64 = 946_684_800_000_000;
+
+/// The way back of [`time`].
+pub(crate) fn hex(time: Time) -> String {
+    format!("{:016x}", time.timestamp_micros().saturating_sub(UNIX_TO_POSTGRES).cast_unsigned())
+}
+
 /// A time as `timestamptz_send` writes it: microseconds since 2000-01-01 00:00 UTC, a big-endian 64-bit integer, here
 /// in hex.
-pub(super) fn time(hex: &str) -> Option<Time> {
-    const UNIX_TO_POSTGRES: i64 = 946_684_800_000_000;
+pub(crate) fn time(hex: &str) -> Option<Time> {
     let microseconds = u64::from_str_radix(hex, 16).ok()?.cast_signed();
     DateTime::from_timestamp_micros(microseconds.checked_add(UNIX_TO_POSTGRES)?)
 }
@@ -382,6 +389,9 @@ mod tests {
         assert_eq!(at("0000000000000001").as_deref(), Some("2000-01-01T00:00:00.000001Z"));
         assert_eq!(at("ffffffffffffffff").as_deref(), Some("1999-12-31T23:59:59.999999Z"));
         assert_eq!(at("00030467b4349773").as_deref(), Some("2026-11-29T11:53:01.620083Z"));
+        for same in ["0000000000000001", "ffffffffffffffff", "00030467b4349773"] {
+            assert_eq!(time(same).map(hex).as_deref(), Some(same));
+        }
         // Infinity is the greatest integer.
         assert_eq!(time("7fffffffffffffff"), None);
         assert_eq!(time("zz"), None);

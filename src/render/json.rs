@@ -44,7 +44,7 @@ pub fn render(reports: &[TargetReport], version: &str) -> io::Result<String> {
 
 /// JSON allows C1 control characters and direction marks as they are, terminals obey them. They can only stand in
 /// strings, so they may be escaped in the finished text.
-fn escape_invisible(text: String) -> String {
+pub(crate) fn escape_invisible(text: String) -> String {
     let harmful = |c: char| c != '\n' && style::is_unsafe(c);
     if !text.contains(harmful) {
         return text;
@@ -63,7 +63,7 @@ fn escape_invisible(text: String) -> String {
 }
 
 /// RFC 3339, UTC, always six digits: the terminate guard compares to the microsecond.
-fn time(time: Time) -> String {
+pub(crate) fn time(time: Time) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
 }
 

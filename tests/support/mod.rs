@@ -2,6 +2,8 @@
 
 pub mod command;
 pub mod pgbouncer;
+pub mod pgpool;
+pub mod proxy;
 pub mod pty;
 pub mod server;
 pub mod session;
