@@ -16,7 +16,7 @@ mod planted;
 mod probe;
 pub mod runbook;
 mod table;
-mod top;
+pub mod top;
 mod usage;
 
 use std::ffi::OsString;

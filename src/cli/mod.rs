@@ -84,6 +84,19 @@ pub enum Command {
 /// `top`
 #[derive(Debug, Args)]
 #[command(after_help = "\
+On a terminal it is an interactive screen, redrawn at every poll and at every key, also while a server does not answer:
+the rows stay, and the header says how old they are. Otherwise it prints a plain table per poll.
+
+Keys:
+  1 2 3 4 5 6   findings, locks, waits, pools, keys, history
+  enter         all that is known of a row, and what to do; esc goes back
+  y v s         copy the statement, show it plainly, save the runbook as a file
+  / < > e       filter, sort, show or hide the holders that are expected
+  space R + -   pause, poll now, poll more often, poll less often
+  ? q           help, quit
+
+It only reads: no key ends a session.
+
 Examples:
   pglockwatch top -d 'host=db1 user=mon dbname=postgres'
   pglockwatch top --interval 5s > locks.log     not a terminal: a table per poll

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(crate) const QUERY_BYTES: usize = 1024;
 /// Bytes that are sent of a statement that seems to call an advisory lock function: we look more closely.
 const SEARCHED_BYTES: usize = 8192;
+/// How the names of advisory lock functions are written: a statement without any of these calls none.
+pub(crate) const SPELLINGS: [&str; 3] = ["advisory_", "ADVISORY_", "Advisory_"];
 /// The most bytes that a name has: NAMEDATALEN - 1.
 pub(crate) const NAME_BYTES: usize = 63;
 /// The most bytes that a gid has: GIDSIZE - 1.
@@ -132,15 +134,13 @@ fn sessions(version_num: u32, names: bool) -> String {
     } else {
         ("", "NULL", "")
     };
-    let calls = ["advisory_", "ADVISORY_", "Advisory_"]
-        .map(|name| format!("position('{name}'::bytea in textsend(query)) > 0"))
-        .join(" OR ");
+    let calls = SPELLINGS.map(|name| format!("position('{name}'::bytea in textsend(query)) > 0")).join(" OR ");
     format!(
         "{roles}SELECT pid, {leader}, backend_type, datid, usesysid, {role}, \
          encode(textsend(application_name), 'escape'), client_addr, client_port, \
          encode(timestamptz_send(backend_start), 'hex'), encode(timestamptz_send(xact_start), 'hex'), \
          encode(timestamptz_send(query_start), 'hex'), encode(timestamptz_send(state_change), 'hex'), \
-         state, backend_xid IS NOT NULL, {calls}, \
+         state, backend_xid IS NOT NULL, \
          CASE WHEN {calls} THEN encode(substring(textsend(query) for {SEARCHED_BYTES}), 'escape') \
          WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) \
          THEN encode(substring(textsend(query) for {QUERY_BYTES}), 'escape') END \

@@ -9,7 +9,7 @@ use chrono::DateTime;
 use postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::calls::Calls;
-use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES};
+use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES, SPELLINGS};
 use super::text::from_escaped;
 use crate::model::{
     AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Oid, Pid,
@@ -251,9 +251,9 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
         Some(name) => Some(name),
         None => role.and_then(|oid| names.roles.get(&oid).cloned()),
     };
-    let mut query = cells.text(16)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES));
-    let suspected = visible && cells.flag(15)?;
-    let advisory = query.as_deref().filter(|_| suspected).map(Calls::of).unwrap_or_default();
+    let mut query = cells.text(15)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES));
+    let suspected = |query: &&str| SPELLINGS.iter().any(|name| query.contains(name));
+    let advisory = query.as_deref().filter(suspected).map(Calls::of).unwrap_or_default();
     if let Some(query) = &mut query {
         query.truncate(query.floor_char_boundary(QUERY_BYTES));
     }

@@ -1,10 +1,18 @@
 //! What the operating system says of this process, for `process_*`. Linux only: elsewhere there are no such metrics.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::render::metrics::ProcessMetrics;
+
+/// When the machine started, seconds since 1970. Read once: on a machine with many cores the file is long, and the
+/// kernel slow to write it.
+static BOOT: LazyLock<Option<f64>> = LazyLock::new(|| {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+});
 
 /// The present figures; nothing where they cannot be had.
 pub(super) fn metrics() -> Option<ProcessMetrics> {
@@ -14,8 +22,7 @@ pub(super) fn metrics() -> Option<ProcessMetrics> {
     let field = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     let page = rustix::param::page_size() as u64;
-    let boot = fs::read_to_string("/proc/stat").ok()?;
-    let boot: f64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let boot = (*BOOT)?;
     // Counted while one more is open: the folder itself.
     let open = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     Some(ProcessMetrics {

@@ -10,6 +10,7 @@ mod input;
 mod layout;
 mod pages;
 mod plain;
+mod rehearsal;
 mod save;
 mod state;
 mod terminal;
@@ -39,6 +40,7 @@ use terminal::Screen;
 use theme::Theme;
 
 pub(in crate::app) use plain::{habits, once};
+pub use rehearsal::Rehearsal;
 
 /// Ages on the screen are kept up this often.
 const TICK: Duration = Duration::from_millis(500);
