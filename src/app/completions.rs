@@ -20,21 +20,21 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit> {
 pub(super) fn man(args: &ManArgs) -> Result<Exit> {
     let mut command = cli::command();
     command.build();
-    let text = if args.list { pages(&command, "").into_bytes() } else { page(&command, &args.command)? };
+    let text = if args.list { pages(&command).join("\n").into_bytes() } else { page(&command, &args.command)? };
     output::print(text)?;
     Ok(Exit::SUCCESS)
 }
 
-/// The commands below this one, each with its own below it, one a line.
-fn pages(command: &Command, above: &str) -> String {
-    command
-        .get_subcommands()
-        .map(|sub| {
-            let name = format!("{above}{}", sub.get_name());
-            let below = pages(sub, &format!("{name} "));
-            format!("{name}\n{below}")
-        })
-        .collect()
+/// The commands below this one, each with its own below it; the last one is an empty line.
+fn pages(command: &Command) -> Vec<String> {
+    command.get_subcommands().flat_map(|sub| with_those_below(sub, "")).chain([String::new()]).collect()
+}
+
+fn with_those_below(command: &Command, above: &str) -> Vec<String> {
+    let name = format!("{above}{}", command.get_name());
+    let below = format!("{name} ");
+    let subs = command.get_subcommands().flat_map(|sub| with_those_below(sub, &below));
+    std::iter::once(name.clone()).chain(subs).collect()
 }
 
 fn page(command: &Command, words: &[String]) -> Result<Vec<u8>> {
