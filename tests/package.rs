@@ -105,6 +105,7 @@ fn every_command_has_a_sound_man_page() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mandoc = have("mandoc", "the lint of man pages");
+    let refers = regex::Regex::new(r"pglockwatch\\-([a-z\\-]+)\(1\)").unwrap();
     for name in std::iter::once("").chain(names.iter().copied()) {
         let words: Vec<&str> = std::iter::once("man").chain(name.split_whitespace()).collect();
         let page = pglockwatch(&words);
@@ -112,7 +113,7 @@ fn every_command_has_a_sound_man_page() {
             assert!(page.contains(head), "no {head:?} in the page of {name:?}");
         }
         // A page that another one refers to is there.
-        for reference in regex::Regex::new(r"pglockwatch\\-([a-z\\-]+)\(1\)").unwrap().captures_iter(&page) {
+        for reference in refers.captures_iter(&page) {
             let refers = reference[1].replace("\\-", " ");
             assert!(names.contains(refers.as_str()), "the page of {name:?} refers to {refers:?}");
         }

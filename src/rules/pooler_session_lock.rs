@@ -28,9 +28,10 @@ impl Rule for PoolerSessionLock {
         holders.filter_map(|(pid, pooled)| self.draft(context, pid, pooled)).collect()
     }
 
-    /// `application_name` is the last borrower's, so rules that go by it say nothing about who took the lock.
+    /// `application_name` is the last borrower's, so rules that go by it say nothing about who took the lock. Whoever
+    /// waits for the lock waits for a leak: that its holder works just now is another client's work.
     fn absorbs(&self, mine: &Draft, other: &Draft) -> bool {
-        matches!(other.rule, "idle-holder" | "carried-lock" | "unexpected-holder" | "shared-key")
+        matches!(other.rule, "idle-holder" | "carried-lock" | "blocked-waiters" | "unexpected-holder" | "shared-key")
             && !other.pids.is_empty()
             && other.pids.iter().all(|pid| mine.pids.contains(pid))
             // A key that is not known to be a session lock must not disappear.
