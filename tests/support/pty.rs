@@ -118,8 +118,16 @@ impl Terminal {
 
     /// Whether the screen is as a shell wants it back: the main one, with a cursor.
     pub fn is_restored(&self) -> bool {
-        let output = self.output.lock().unwrap();
-        !output.parser.screen().alternate_screen() && !output.parser.screen().hide_cursor()
+        let restored = || {
+            let output = self.output.lock().unwrap();
+            !output.parser.screen().alternate_screen() && !output.parser.screen().hide_cursor()
+        };
+        // What the program wrote last may still be on its way when it has ended.
+        let began = Instant::now();
+        while !restored() && began.elapsed() < Duration::from_secs(5) {
+            sleep(Duration::from_millis(20));
+        }
+        restored()
     }
 
     /// Changes the size.

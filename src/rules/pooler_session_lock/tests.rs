@@ -91,6 +91,17 @@ fn a_lock_that_is_not_proved_to_be_a_sessions_is_silent() {
 }
 
 #[test]
+fn it_takes_over_the_waiters_before_the_idle_threshold() {
+    let mut world = world(PoolMode::Transaction);
+    world.connect(8, "batch").wait(8, key(612_001)).to(20.0);
+    let report = look(&mut world);
+    let finding = only(&report);
+    assert_eq!((finding.severity, finding.waiters.as_slice()), (Severity::Critical, &[8][..]));
+    world.snapshot.poolers.clear();
+    assert_eq!(rules(&look(&mut world)), ["blocked-waiters"]);
+}
+
+#[test]
 fn it_takes_over_what_goes_by_the_last_borrower() {
     let mut world = world(PoolMode::Transaction);
     world.connect(8, "batch").wait(8, key(612_001)).to(100.0);
