@@ -114,8 +114,8 @@ fn every_command_has_a_sound_man_page() {
         }
         // A page that another one refers to is there.
         for reference in refers.captures_iter(&page) {
-            let refers = reference[1].replace("\\-", " ");
-            assert!(names.contains(refers.as_str()), "the page of {name:?} refers to {refers:?}");
+            let other = reference[1].replace("\\-", " ");
+            assert!(names.contains(other.as_str()), "the page of {name:?} refers to {other:?}");
         }
         if mandoc {
             let file = folder.path().join("page.1");
@@ -140,6 +140,15 @@ fn completions_are_read_by_their_shells() {
             fs::write(&file, text).unwrap();
             printed(shell, &[check, file.to_str().unwrap()]);
         }
+    }
+    let fish = pglockwatch(&["completions", "fish"]);
+    let specs = fish.lines().find(|line| line.contains("string join \\n ")).unwrap();
+    assert!(specs.contains(" config= ") && !specs.contains('.'), "fish refuses this list: {specs}");
+    let file = folder.path().join("fish");
+    if file.exists() {
+        let asked = format!("source {}; complete -C 'pglockwatch --config x run'", file.display());
+        let answer = printed("fish", &["-c", &asked]);
+        assert!(answer.starts_with("runbook\t"), "{answer}");
     }
     // Typed for real: the candidates for a word that has begun.
     let file = folder.path().join("bash");

@@ -268,7 +268,7 @@ want_packaging() {
 
 # root.tar, without what only people read; and beside it as a package what our package needs and root.tar has not.
 make_minimal_debian() {
-    mmdebstrap --quiet --mode=root --variant=essential --dpkgopt=force-unsafe-io \
+    timeout 300 mmdebstrap --quiet --mode=root --variant=essential --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
         --dpkgopt='path-exclude=/usr/share/man/*' --aptopt='Acquire::Languages "none"' \
         "$1" "$2/root.tar" </dev/null >&2 && (cd "$2" && apt-get download -qq -o APT::Sandbox::User=root libssl3 >&2)

@@ -1,6 +1,7 @@
 //! `completions` and `man`: both are made from the command line's own description.
 
 use clap::Command;
+use clap_complete::Shell;
 
 use crate::app::output;
 use crate::cli::{self, CompletionsArgs, ManArgs};
@@ -12,8 +13,30 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit> {
     // Into memory first: clap_complete panics where it cannot write.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(), "pglockwatch", &mut text);
+    if args.shell == Shell::Fish {
+        text = without_dotted_specs(&String::from_utf8_lossy(&text)).into_bytes();
+    }
     output::print(text)?;
     Ok(Exit::SUCCESS)
+}
+
+/// fish's `argparse` refuses a list of options in which a name has a dot, and then nothing is completed at all (seen
+/// with fish 3.6). The options themselves are completed also where the list has them not.
+fn without_dotted_specs(script: &str) -> String {
+    let mut kept = String::with_capacity(script.len());
+    for line in script.lines() {
+        let specs = line.trim_start().strip_prefix("string join \\n ");
+        match specs {
+            Some(specs) => {
+                let plain: Vec<&str> = specs.split(' ').filter(|spec| !spec.contains('.')).collect();
+                kept.push_str("    string join \\n ");
+                kept.push_str(&plain.join(" "));
+            }
+            None => kept.push_str(line),
+        }
+        kept.push('\n');
+    }
+    kept
 }
 
 /// Prints a man page in roff, or which there are.

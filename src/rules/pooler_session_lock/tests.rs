@@ -98,7 +98,7 @@ fn it_takes_over_the_waiters_before_the_idle_threshold() {
     let finding = only(&report);
     assert_eq!((finding.severity, finding.waiters.as_slice()), (Severity::Critical, &[8][..]));
     world.snapshot.poolers.clear();
-    assert_eq!(rules(&look(&mut world)), ["blocked-waiters"]);
+    assert_eq!(rules(&look(&mut world)), ["blocked-waiters", "shared-key"]);
 }
 
 #[test]
