@@ -3,11 +3,13 @@
 //! Pure: it knows what the poller hands in and reads nothing itself. It remembers what is needed to say since when a
 //! finding has been there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::analysis::report::TargetReport;
-use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker};
+use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker, TrackerState};
 use crate::endings::Endings;
 use crate::keys::KeyBook;
 use crate::model::{Snapshot, Time};
@@ -26,6 +28,14 @@ pub struct Monitor {
     /// Findings of the last poll, by id, and the poll that first showed each.
     since: HashMap<String, Time>,
     endings: Endings,
+}
+
+/// What a monitor remembers, as plain data: another process can go on from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorState {
+    tracker: TrackerState,
+    since: BTreeMap<String, Time>,
 }
 
 impl Monitor {
@@ -50,6 +60,21 @@ impl Monitor {
         }
     }
 
+    /// The same, going on from an earlier memory. It is forgotten again at the first poll if that shows another server,
+    /// or the same one more than an hour later.
+    #[must_use]
+    pub fn resuming(mut self, state: MonitorState) -> Self {
+        self.tracker = Tracker::resuming(state.tracker);
+        self.since = state.since.into_iter().collect();
+        self
+    }
+
+    /// The memory, once there was a poll.
+    pub fn state(&self) -> Option<MonitorState> {
+        let since = self.since.iter().map(|(id, since)| (id.clone(), *since)).collect();
+        Some(MonitorState { tracker: self.tracker.state()?, since })
+    }
+
     /// The target's name.
     pub fn target(&self) -> &str {
         &self.target
@@ -69,6 +94,10 @@ impl Monitor {
         let mut report = report_of(&context, &drafts);
         report.ended = self.endings.observe(&context, &drafts);
         let sampled_at = observed.snapshot.sampled_at;
+        if observed.polls == 1 {
+            // The memory was of another server.
+            self.since.clear();
+        }
         let mut since = HashMap::new();
         for finding in &mut report.findings {
             let begun = self.since.get(&finding.id).copied().unwrap_or(sampled_at);

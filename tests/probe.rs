@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::command::{Ran, pglockwatch, run};
 use crate::support::pgbouncer::Pooler;
 use crate::support::pgpool::Pgpool;
-use crate::support::proxy::Proxy;
+use crate::support::line::DeadLine;
 use crate::support::server;
 use crate::support::session::{single, superuser, wait_until};
 
@@ -178,7 +178,7 @@ fn what_cannot_be_seen_is_not_claimed() {
 /// A probe whose line goes dead when it takes a session lock for the first time.
 struct Cut {
     cluster: Cluster,
-    proxy: Proxy,
+    proxy: DeadLine,
     child: std::process::Child,
     _home: tempfile::TempDir,
 }
@@ -186,7 +186,7 @@ struct Cut {
 impl Cut {
     fn start(at: &'static str, timeout: &str) -> Self {
         let cluster = cluster();
-        let proxy = Proxy::start(cluster.port(), at);
+        let proxy = DeadLine::start(cluster.port(), at);
         let home = tempfile::tempdir().unwrap();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pglockwatch"));
         let dsn = format!("host=127.0.0.1 port={} user=app dbname=postgres", proxy.port);
@@ -203,7 +203,7 @@ impl Cut {
         kill_process(pid, signal).unwrap();
     }
 
-    fn end(self) -> (Cluster, Proxy, Value) {
+    fn end(self) -> (Cluster, DeadLine, Value) {
         let output = self.child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));

@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::moment::{BackendMemory, Moment};
 use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
 use super::report::{FirstSeen, HeldFor};
+use super::tracker::{is_plausible, is_plausible_count};
 use super::wait_memory::WaitMemory;
 use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
 
@@ -85,11 +88,15 @@ impl Sight<'_> {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct HoldMemory {
+    #[serde(with = "first_seen")]
     first_seen: FirstSeen,
     /// The last poll without it.
     last_without: Option<Duration>,
+    /// What the times between processes may have been longer than they are counted.
+    uncounted: Duration,
     /// The first poll from which the hold is unbroken.
     unbroken_since: Moment,
     /// The largest length that one poll has proved, and our clock when that poll had ended.
@@ -122,6 +129,7 @@ impl HoldMemory {
                 certain,
             },
             last_without: sight.last.map(|last| last.began),
+            uncounted: Duration::ZERO,
             unbroken_since: sight.now,
             proved: (Duration::ZERO, sight.now.ended),
             proved_session: false,
@@ -134,6 +142,20 @@ impl HoldMemory {
             quiet_session_scope: false,
             fresh: true,
         }
+    }
+
+    /// Whether it can be one of ours: it may come from a file.
+    pub(super) fn is_sane(&self) -> bool {
+        let lengths =
+            [Some(self.proved.0), Some(self.proved.1), self.last_without, self.quiet_since, Some(self.uncounted)];
+        self.unbroken_since.is_sane()
+            && lengths.into_iter().flatten().all(is_plausible)
+            && is_plausible_count(self.quiet_polls)
+    }
+
+    /// The memory goes to another process, whose clock may go on this much too early.
+    pub(super) fn allow_for(&mut self, uncounted: Duration) {
+        self.uncounted += uncounted;
     }
 
     /// Takes in this poll.
@@ -213,7 +235,7 @@ impl HoldMemory {
         let at_least = self.held(now);
         let at_most = sight.backend.and_then(|backend| {
             let connected = backend.backend_start.map(|start| age(now.server, start));
-            let absent = self.last_without.map(|last| now.ended.saturating_sub(last));
+            let absent = self.last_without.map(|last| now.ended.saturating_sub(last) + self.uncounted);
             match (connected, absent) {
                 (Some(connected), Some(absent)) => Some(connected.min(absent)),
                 (one, other) => one.or(other),
@@ -245,5 +267,21 @@ impl HoldMemory {
             holder_entries: Vec::new(),
             waiters: Vec::new(),
         }
+    }
+}
+
+/// When a lock first appeared, without the statement: queries may hold data, and do not go into files.
+mod first_seen {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::FirstSeen;
+    use crate::model::Time;
+
+    pub(super) fn serialize<S: Serializer>(seen: &FirstSeen, to: S) -> Result<S::Ok, S::Error> {
+        seen.at.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<FirstSeen, D::Error> {
+        Ok(FirstSeen { at: Time::deserialize(from)?, query: None, certain: false })
     }
 }

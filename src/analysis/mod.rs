@@ -19,4 +19,4 @@ mod waits;
 pub use observed::{CountMismatch, Hold, HoldScope, HolderRef, Observed, Quiet, Thresholds, Waiting};
 pub use pooled::Pooled;
 pub use pools::Grouping;
-pub use tracker::{TargetNames, Tracker};
+pub use tracker::{TargetNames, Tracker, TrackerState};

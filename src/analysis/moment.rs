@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::tracker::is_plausible;
 use crate::model::{Backend, BackendState, Time};
 
 /// One poll's moment, on both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Moment {
     /// Our own monotonic clock when the poll began.
     pub began: Duration,
@@ -17,8 +20,15 @@ pub(super) struct Moment {
     pub server: Time,
 }
 
+impl Moment {
+    /// Whether it can be one of ours: it may come from a file.
+    pub(super) fn is_sane(&self) -> bool {
+        self.began <= self.ended && is_plausible(self.ended)
+    }
+}
+
 /// What one backend was seen doing at the last poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BackendMemory {
     pub start: Option<Time>,
     pub query_start: Option<Time>,

@@ -4,6 +4,8 @@
 //! Knows Snapshots, in the order in which they were taken, and nothing of thresholds and rules. Identity across polls
 //! is pid and backend_start, never the pid alone.
 
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{HolderEntry, KeyBook, LookUp};
 use crate::model::{AdvisoryKey, Backend, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
+pub use state::TrackerState;
+pub(super) use state::{is_plausible, is_plausible_count};
 
 /// What a target is called and how its keys and applications are named.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +34,7 @@ pub struct TargetNames<'a> {
 }
 
 /// Who a holder is across polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 enum HolderId {
     Session(Pid, Option<Time>),
     Prepared(u32, Time),
@@ -50,11 +54,16 @@ pub struct Tracker {
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: HashMap<String, Duration>,
+    /// A memory from an earlier process, until the first poll.
+    resumes: Option<Box<TrackerState>>,
+    /// A reading of this process's clock, and what it is called here: times of an earlier process count on.
+    clock: (Duration, Duration),
 }
 
 impl Tracker {
     /// Takes in one poll and says what is known after it.
     pub fn observe(&mut self, mut snapshot: Snapshot, names: TargetNames<'_>) -> Observed {
+        let resumed = self.resume(&snapshot);
         let restarted = self.restarted(&snapshot);
         if restarted {
             // All advisory locks are lost, and pids begin anew.
@@ -62,11 +71,8 @@ impl Tracker {
             self.backends.clear();
             self.waits = WaitMemory::default();
         }
-        let now = Moment {
-            began: snapshot.monotonic,
-            ended: snapshot.monotonic + snapshot.poll_duration,
-            server: snapshot.sampled_at,
-        };
+        let began = self.clock.1 + snapshot.monotonic.saturating_sub(self.clock.0);
+        let now = Moment { began, ended: began + snapshot.poll_duration, server: snapshot.sampled_at };
         if self.polls == 0 {
             self.first = now.began;
         }
@@ -75,7 +81,7 @@ impl Tracker {
         let backends: BTreeMap<Pid, usize> =
             snapshot.backends.iter().enumerate().map(|(place, backend)| (backend.pid, place)).collect();
         let graph = waits(&snapshot);
-        let waited = self.waits.update(&snapshot, &graph, &backends, now, self.polls == 1);
+        let waited = self.waits.update(&snapshot, &graph, &backends, now, self.polls == 1 || resumed);
         let cycles = graph.cycles.clone();
         let waiting = waiting(&graph, &waited, &snapshot, names);
         let holds = self.holds(&snapshot, &backends, &waiting, names, now);

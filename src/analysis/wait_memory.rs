@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::moment::Moment;
 use super::report::Waited;
 use super::waits::Waits;
@@ -13,7 +15,8 @@ use crate::model::{LockMode, LockObject, Pid, Snapshot, Time, age};
 /// PostgreSQL 14 brought `pg_locks.waitstart`.
 const WAITSTART_SINCE: u32 = 140_000;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SeenWait {
     object: LockObject,
     mode: LockMode,
@@ -30,7 +33,8 @@ struct SeenWait {
 }
 
 /// The waits of the last poll.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct WaitMemory {
     waits: HashMap<Pid, SeenWait>,
 }
@@ -79,6 +83,11 @@ impl WaitMemory {
         }
         self.waits = waits;
         waited
+    }
+
+    /// Whether it can be one of ours: it may come from a file.
+    pub(super) fn is_sane(&self) -> bool {
+        self.waits.values().all(|wait| wait.first_seen.is_sane() && wait.queued_seen.is_sane())
     }
 
     /// Whether this session has waited for the same lock all the time since the last poll.

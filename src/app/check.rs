@@ -1,9 +1,12 @@
 //! `check`: one look, or an observation, then one page and an exit code.
 
 mod narrow;
+mod state_file;
 
+use std::path::Path;
 use std::time::Duration;
 
+use crate::analysis::report::TargetReport;
 use crate::app::{complain_of_failures, look, output};
 use crate::cli::{CheckArgs, CheckFormat};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,13 +26,19 @@ pub(super) fn run(
     targets: Vec<Target>,
 ) -> Result<Exit> {
     let judged: Vec<_> = targets.iter().map(|target| (target.thresholds.idle, target.grouping.clone())).collect();
-    let mut reports = look::look(targets, args.observe.unwrap_or_default())?;
+    let observe = args.observe.unwrap_or_default();
+    let (mut reports, forgot) = match &args.state_file {
+        Some(path) => look_with_memory(path, targets, observe)?,
+        None => (look::look(targets, observe)?, false),
+    };
     if let Some(key) = key {
         for (report, (idle, grouping)) in reports.iter_mut().zip(&judged) {
             narrow::narrow(report, key, *idle, grouping);
         }
     }
-    let exit = Exit::of_status(Status::of(&reports));
+    let seen = Exit::of_status(Status::of(&reports));
+    // Who never remembers never sees a leak on a busy connection: that is not well.
+    let exit = if forgot && seen == Exit::SUCCESS { Exit::UNKNOWN } else { seen };
     let text = match args.format {
         CheckFormat::Table => table::render(&reports, settings.screen).into_bytes(),
         CheckFormat::Nagios => nagios::render(&reports).into_bytes(),
@@ -44,4 +53,19 @@ pub(super) fn run(
         Err(error) if error.kind == ErrorKind::ClosedPipe => Ok(exit),
         printed => printed.map(|()| exit),
     }
+}
+
+/// Looks, going on from what the file remembers; and whether this look could not be remembered there.
+fn look_with_memory(path: &Path, targets: Vec<Target>, observe: Duration) -> Result<(Vec<TargetReport>, bool)> {
+    state_file::refuse_unfit(path)?;
+    let mut known = state_file::read(path).unwrap_or_else(|why| {
+        output::complain(&Error::failure(why).hint("It is written anew, and remembers from now on."));
+        state_file::Memories::default()
+    });
+    let (reports, states) = look::look_again(targets, observe, |target| known.take(target))?;
+    let written = state_file::update(path, states);
+    if let Err(error) = &written {
+        output::complain(error);
+    }
+    Ok((reports, written.is_err()))
 }

@@ -1,6 +1,7 @@
 //! One channel for all that a command waits for: updates of targets, and the wish to end.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,15 +30,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Begins to poll all targets. `short` says of each whether polls will end before its idle threshold has passed;
-    /// `with_suspend` whether Ctrl-Z is an event.
-    pub fn begin(targets: Vec<Target>, short: impl Fn(&Target) -> bool, with_suspend: bool) -> Result<Self> {
+    /// Begins to poll all targets. `monitor` judges each; `with_suspend` says whether Ctrl-Z is an event.
+    pub fn begin(targets: Vec<Target>, monitor: impl Fn(usize, &Target) -> Shared, with_suspend: bool) -> Result<Self> {
         let (sender, events) = mpsc::channel();
         let wake = sender.clone();
         // Nobody listens any more when the command has ended already.
         signal::catch(with_suspend, move |wish| drop(wake.send(Event::Signal(wish))))?;
         let deliver = move |place, update| sender.send(Event::Update(place, update)).is_ok();
-        Ok(Self { events, pollers: Pollers::begin(targets, short, deliver)? })
+        Ok(Self { events, pollers: Pollers::begin(targets, monitor, deliver)? })
     }
 
     /// The next event, or nothing if there was none until then.
@@ -62,11 +62,11 @@ pub(super) struct Pollers {
 }
 
 impl Pollers {
-    /// Begins to poll all targets. `short` is that of [`Watch::begin`]; `deliver` takes each update with the target's
-    /// place, and says whether anybody still listens.
+    /// Begins to poll all targets. `monitor` judges each; `deliver` takes each update with the target's place, and says
+    /// whether anybody still listens.
     pub fn begin(
         targets: Vec<Target>,
-        short: impl Fn(&Target) -> bool,
+        monitor: impl Fn(usize, &Target) -> Shared,
         deliver: impl Fn(usize, Update) -> bool + Send + 'static,
     ) -> Result<Self> {
         let updates = forward(deliver)?;
@@ -74,8 +74,8 @@ impl Pollers {
             .into_iter()
             .enumerate()
             .map(|(place, target)| {
-                let short = short(&target);
-                watch::spawn(place, spec(target, short), updates.clone())
+                let monitor = monitor(place, &target);
+                watch::spawn(place, spec(target, monitor), updates.clone())
                     .map_err(|error| Error::failure("cannot start a thread").caused_by(error))
             })
             .collect::<Result<_>>()?;
@@ -105,10 +105,23 @@ impl Pollers {
     }
 }
 
-fn spec(target: Target, short: bool) -> TargetSpec {
-    let mut monitor = Monitor::new(target.name.clone(), target.thresholds, target.book, target.grouping, short);
+/// A monitor that its poller feeds, and whose memory somebody may want to have in the end.
+pub(super) type Shared = Arc<Mutex<Monitor>>;
+
+/// The monitor of a target. `short` says whether polls will end before its idle threshold has passed.
+pub(super) fn monitor_of(target: &Target, short: bool) -> Monitor {
+    let (name, book) = (target.name.clone(), Arc::clone(&target.book));
+    Monitor::new(name, target.thresholds, book, target.grouping.clone(), short)
+}
+
+/// The monitor of a target that is watched without an end.
+pub(super) fn endless(_: usize, target: &Target) -> Shared {
+    Arc::new(Mutex::new(monitor_of(target, false)))
+}
+
+fn spec(target: Target, monitor: Shared) -> TargetSpec {
     let observe = move |snapshot| {
-        let mut report = monitor.observe(snapshot);
+        let mut report = monitor.lock().unwrap_or_else(PoisonError::into_inner).observe(snapshot);
         again::complete(&mut report, &target.again);
         report
     };

@@ -12,6 +12,7 @@ pub mod probe;
 pub mod runbook;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::Resettable;
@@ -115,12 +116,14 @@ else 1 there is a warning; else 3 holders could not be judged; else 0.
 Bad usage: 3.
 
 A single look sees leaks on idle connections only. To see one on a busy pooled
-connection, give an --observe that is longer than --idle-threshold.
+connection, give an --observe that is longer than --idle-threshold, or look every
+minute with --state-file.
 
 Examples:
   pglockwatch check
   pglockwatch check --observe 90s --format json
   pglockwatch check --key 612001
+  pglockwatch check --state-file /var/lib/pglockwatch/check.state
   pglockwatch check --key -5 --format nagios --dsn-file /etc/pglockwatch/orders.dsn")]
 pub struct CheckArgs {
     /// How to print what was found
@@ -132,6 +135,9 @@ pub struct CheckArgs {
     /// Only this key: 612001, -5, '(1,42)', 0xFFFFFFFFFFFFFFFB or CLASSID/OBJID/OBJSUBID as in pg_locks
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub key: Option<String>,
+    /// Remember in this file what was seen, so that looks from cron see what lasts: it is written anew at each look
+    #[arg(long, value_name = "PATH")]
+    pub state_file: Option<PathBuf>,
 }
 
 /// The formats of `check`.

@@ -1,12 +1,14 @@
 //! One row of `pg_locks`, and what identifies an advisory lock in it.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Oid, Pid, Time};
 
 /// The three numbers of an advisory key as `pg_locks` shows them, without the database.
 ///
 /// `objsubid` 1 is the one-bigint form (classid the high half, objid the low half), 2 the two-int4 form; any other
 /// value belongs to an extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyNumbers {
     /// `pg_locks.classid`
     pub classid: u32,
@@ -18,7 +20,7 @@ pub struct KeyNumbers {
 
 /// An advisory key: the numbers and the database they belong to. The same numbers in another database are
 /// another lock. Database 0 is node-wide (Citus uses it).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AdvisoryKey {
     /// `pg_locks.database`
     pub database: Oid,
@@ -34,7 +36,7 @@ impl KeyNumbers {
 }
 
 /// What a lock is on. Only advisory keys are looked into; any other object is known by its identity alone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockObject {
     /// An advisory key.
     Advisory(AdvisoryKey),
@@ -49,7 +51,7 @@ pub enum LockObject {
 
 /// A lock mode, as in PostgreSQL's "Table-Level Locks". Advisory functions take only `Exclusive` and `Share`;
 /// extensions (Citus, TimescaleDB) use others too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockMode {
     /// AccessShareLock
     AccessShare,

@@ -137,4 +137,28 @@ mod tests {
             other => panic!("{other:?}"),
         }
     }
+
+    /// As the manual says: a backslash before colons and backslashes.
+    fn escaped(text: &str) -> String {
+        text.replace('\\', r"\\").replace(':', r"\:")
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn what_is_written_comes_back(fields in proptest::array::uniform5("[^\n\r\0*]{1,12}")) {
+            let line = fields.each_ref().map(|field| escaped(field)).join(":");
+            let wanted = [&fields[0], &fields[1], &fields[2], &fields[3]].map(String::as_str);
+            proptest::prop_assert_eq!(password(&line, wanted), Some(fields[4].clone()));
+        }
+
+        #[test]
+        fn no_line_is_too_strange(line in "[*:\\\\ab#é]{0,30}") {
+            // A password is at most what stands in the line.
+            if let Some(secret) = password(&line, ["a", "b", "a", "b"]) {
+                proptest::prop_assert!(secret.len() <= line.len());
+            }
+        }
+    }
 }

@@ -90,4 +90,32 @@ mod tests {
         // Continuation bytes without a beginning are not a cut character.
         assert_eq!(from_escaped(r"ab\251\251", 4), "ab\u{FFFD}\u{FFFD}");
     }
+
+    /// What `encode(bytes, 'escape')` makes of bytes (PostgreSQL's manual, 9.5).
+    fn escaped(bytes: &[u8]) -> String {
+        let one = |&byte: &u8| match byte {
+            b'\\' => r"\\".to_owned(),
+            0 | 0x80.. => format!(r"\{byte:03o}"),
+            _ => char::from(byte).to_string(),
+        };
+        bytes.iter().map(one).collect()
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn utf_8_comes_back_and_any_bytes_are_some_text(text in ".{0,40}", bytes in proptest::collection::vec(0_u8.., 0..60), cut in 0_usize..60) {
+            proptest::prop_assert_eq!(from_escaped(&escaped(text.as_bytes()), usize::MAX), text);
+            let whole = from_escaped(&escaped(&bytes), usize::MAX);
+            proptest::prop_assert_eq!(&whole, &String::from_utf8_lossy(&bytes));
+            let short = from_escaped(&escaped(&bytes[..cut.min(bytes.len())]), cut);
+            proptest::prop_assert!(short.chars().count() <= whole.chars().count() + 3);
+        }
+
+        #[test]
+        fn no_answer_is_too_strange(answer in "[\\\\0-9a-zé]{0,60}", cut_at in 0_usize..60) {
+            let _ = from_escaped(&answer, cut_at);
+        }
+    }
 }

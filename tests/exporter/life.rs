@@ -63,7 +63,7 @@ fn of_twenty_targets_three_are_dead_and_seventeen_in_time() {
 }
 
 /// The postmaster and its children.
-fn signal_all(postmaster: u32, signal: &str) {
+pub fn signal_all(postmaster: u32, signal: &str) {
     let children = std::process::Command::new("pgrep").args(["-P", &postmaster.to_string()]).output().unwrap();
     let children = String::from_utf8(children.stdout).unwrap();
     for pid in std::iter::once(postmaster.to_string()).chain(children.lines().map(str::to_owned)) {
@@ -190,7 +190,7 @@ fn it_stays_up_without_a_server_and_counts_its_restart() {
 
 /// One backend crashes, and the postmaster restarts all: to a client that is a restart. `pg_postmaster_start_time`
 /// stays, so the postmaster itself is restarted.
-fn signal_crash(cluster: &pglockwatch::app::demo::Cluster) {
+pub fn signal_crash(cluster: &pglockwatch::app::demo::Cluster) {
     let data = cluster.folder().join("data");
     let user = pglockwatch_user(&data);
     let binaries = server::any();

@@ -1,91 +1,114 @@
-//! A line between a client and a server that goes dead at a chosen moment, and comes back when the test says so.
+//! What stands between a client and a server, and has bad days of its own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::spawn;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{sleep, spawn};
+use std::time::Duration;
 
-/// Passes bytes on until the client sends a text; that is passed on too, and nothing after it, in no direction and on
-/// no connection. Dropping it lets all go on.
-pub struct Proxy {
-    /// On 127.0.0.1.
-    pub port: u16,
-    line: Arc<Line>,
-    /// Says when the line went dead.
-    pub dead: Receiver<()>,
+/// What it does with the bytes that come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Weather {
+    /// It hands them on.
+    Fine,
+    /// It closes each new connection at once, and the old ones.
+    Closed,
+    /// It takes them and hands nothing on, in either direction: they are lost for good.
+    Lost,
+    /// It hands on one byte of the server's each second.
+    Drip,
 }
 
-struct Line {
-    until: &'static str,
-    is_dead: Mutex<Option<bool>>,
-    changed: Condvar,
+/// A proxy on 127.0.0.1. Its threads end with the connections, and the listening one with the process.
+pub struct Proxy {
+    /// Where it listens.
+    pub port: u16,
+    weather: Arc<AtomicU8>,
 }
 
 impl Proxy {
-    /// Listens, and passes on to this port of 127.0.0.1.
-    pub fn start(to: u16, until: &'static str) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    /// Stands before this port of 127.0.0.1.
+    pub fn before(server: u16, weather: Weather) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let line = Arc::new(Line { until, is_dead: Mutex::new(None), changed: Condvar::new() });
-        let (told, dead) = channel();
-        spawn({
-            let line = Arc::clone(&line);
-            move || {
-                for client in listener.incoming() {
-                    let (Ok(client), Ok(server)) = (client, TcpStream::connect((Ipv4Addr::LOCALHOST, to))) else {
-                        return;
-                    };
-                    let (from, back) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                    let (there, here, told) = (Arc::clone(&line), Arc::clone(&line), told.clone());
-                    spawn(move || there.pass(from, server, Some(&told)));
-                    spawn(move || here.pass(back, client, None));
+        let weather = Arc::new(AtomicU8::new(weather as u8));
+        let known = Arc::clone(&weather);
+        spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if now(&known) == Weather::Closed {
+                    continue;
                 }
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let (client_too, server_too) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let (up, down) = (Arc::clone(&known), Arc::clone(&known));
+                spawn(move || pump(client, server, &up, false));
+                spawn(move || pump(server_too, client_too, &down, true));
             }
         });
-        Self { port, line, dead }
+        Self { port, weather }
     }
 
-    /// The line works from now on.
-    pub fn revive(&self) {
-        *self.line.is_dead.lock().unwrap() = Some(false);
-        self.line.changed.notify_all();
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.revive();
+    /// Changes the weather, for open connections too.
+    pub fn turn(&self, weather: Weather) {
+        self.weather.store(weather as u8, Ordering::SeqCst);
     }
 }
 
-impl Line {
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream, told: Option<&Sender<()>>) {
-        let mut buffer = [0; 16384];
-        loop {
-            let length = from.read(&mut buffer).unwrap_or(0);
-            // A dead line does not tell that somebody has gone, either.
-            let mut is_dead =
-                self.changed.wait_while(self.is_dead.lock().unwrap(), |dead| *dead == Some(true)).unwrap();
-            if length == 0 {
-                break;
+fn now(weather: &AtomicU8) -> Weather {
+    match weather.load(Ordering::SeqCst) {
+        0 => Weather::Fine,
+        1 => Weather::Closed,
+        2 => Weather::Lost,
+        _ => Weather::Drip,
+    }
+}
+
+/// Carries bytes in one direction until one side is closed, or the weather closes both.
+fn pump(mut from: TcpStream, mut to: TcpStream, weather: &AtomicU8, from_server: bool) {
+    from.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut buffer = [0; 8192];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+                if now(weather) == Weather::Closed {
+                    break;
+                }
+                continue;
             }
-            // A statement of a probe comes in one piece: it is short, and sent at once.
-            let dies = is_dead.is_none()
-                && told.is_some()
-                && buffer[..length].windows(self.until.len()).any(|window| window == self.until.as_bytes());
-            if dies {
-                *is_dead = Some(true);
-            }
-            drop(is_dead);
-            if to.write_all(&buffer[..length]).is_err() {
-                break;
-            }
-            if let (true, Some(told)) = (dies, told) {
-                let _ = told.send(());
+            Err(_) => break,
+        };
+        let sent = match now(weather) {
+            Weather::Fine => to.write_all(&buffer[..read]).is_ok(),
+            Weather::Lost => true,
+            Weather::Closed => false,
+            Weather::Drip => drip(&buffer[..read], &mut to, weather, from_server),
+        };
+        if !sent {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// One byte each second, the rest at once when the weather gets better.
+fn drip(bytes: &[u8], to: &mut TcpStream, weather: &AtomicU8, from_server: bool) -> bool {
+    for (place, byte) in bytes.iter().enumerate() {
+        if !from_server || now(weather) != Weather::Drip {
+            return to.write_all(&bytes[place..]).is_ok();
+        }
+        if to.write_all(&[*byte]).is_err() {
+            return false;
+        }
+        for _ in 0..20 {
+            if now(weather) == Weather::Drip {
+                sleep(Duration::from_millis(50));
             }
         }
-        let _ = to.shutdown(Shutdown::Both);
-        let _ = from.shutdown(Shutdown::Both);
     }
+    true
 }

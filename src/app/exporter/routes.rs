@@ -205,4 +205,19 @@ mod tests {
         assert!(own("Monitoring.example:443", Some("monitoring.example")));
         assert!(is_own_host(&HeaderMap::new(), None));
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// Whatever stands in Host: a foreign name never passes for our own.
+        #[test]
+        fn no_host_is_too_strange(host in proptest::collection::vec(0_u8.., 0..40)) {
+            if let Ok(value) = HeaderValue::from_bytes(&host)
+                && is_own_host(&[(header::HOST, value)].into_iter().collect(), None)
+            {
+                let text = String::from_utf8_lossy(&host).to_ascii_lowercase();
+                proptest::prop_assert!(text.contains("localhost") || text.contains("127.") || text.contains("::"), "{}", text);
+            }
+        }
+    }
 }

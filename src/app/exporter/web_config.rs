@@ -172,4 +172,18 @@ mod tests {
         assert!(refused("tls_server_config:\n  cipher_suites: [x]\n  cert: c\n  key: k\n").contains("cipher_suites"));
         assert!(refused("basic_auth_users: [").contains("web.yml"));
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+        /// Whatever stands in the file: one sentence, and none of a secret.
+        #[test]
+        fn no_file_is_too_strange(noise in "[-:#{}\\[\\]\"'|>&*!%@, \na-z]{0,60}") {
+            for text in [noise.clone(), format!("basic_auth_users:\n  a: hunter2-{noise}\n"), format!("tls_server_config: {noise}")] {
+                if let Err(said) = parse(&text) {
+                    proptest::prop_assert!(!said.contains('\n') && !said.contains("hunter2"), "{}", said);
+                }
+            }
+        }
+    }
 }

@@ -25,7 +25,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::app::events::Pollers;
+use crate::app::events::{Pollers, endless};
 use crate::cli::TopArgs;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -86,7 +86,7 @@ fn interactive(settings: &Settings, targets: Vec<Target>) -> Result<()> {
     notice_continuation(&sender)?;
     let updates = sender.clone();
     let deliver = move |target, update| updates.send(Message::Event(polled(target, update))).is_ok();
-    let pollers = Pollers::begin(targets, |_| false, deliver)?;
+    let pollers = Pollers::begin(targets, endless, deliver)?;
     let mut screen = Screen::take()?;
     read_keys(sender)?;
     let state = State::new(known, interval, screen.size());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::analysis::report::{Failure, TargetReport};
-use crate::app::events::{Event, Watch, never};
+use crate::app::events::{Event, Watch, endless, never};
 use crate::app::{complain_of_failures, look, output};
 use crate::cli::TopArgs;
 use crate::error::Result;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &TopArgs, settings: &Settings, targets: Vec<Target>) -> 
         return once(settings.screen, targets, Duration::ZERO);
     }
     let mut known: Vec<Known> = targets.iter().map(Known::new).collect();
-    let watch = Watch::begin(targets, |_| false, settings.is_terminal)?;
+    let watch = Watch::begin(targets, endless, settings.is_terminal)?;
     let shown = if settings.is_terminal {
         on_terminal(settings.screen, &mut known, &watch)
     } else {
