@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::command::{Ran, pglockwatch, run};
+use crate::support::line::DeadLine;
 use crate::support::pgbouncer::Pooler;
 use crate::support::pgpool::Pgpool;
-use crate::support::line::DeadLine;
 use crate::support::server;
 use crate::support::session::{single, superuser, wait_until};
 
@@ -175,6 +175,27 @@ fn what_cannot_be_seen_is_not_claimed() {
     assert_eq!(outcome(&report, "lock-survives"), "not tried");
 }
 
+/// As with so_reuseport, or behind a load balancer: each client meets another process, so that none is seen to share.
+#[test]
+fn a_transaction_pool_in_parts_is_not_taken_for_safe() {
+    let cluster = cluster();
+    let start = || Pooler::start(&cluster, &[("transaction", "pool_mode=transaction")], &[]);
+    let poolers: Vec<Pooler> = (0..4).map_while(|_| start()).collect();
+    let port_of = |pooler: &Pooler| {
+        let dsn = pooler.dsn_of("app", "transaction");
+        dsn.split(' ').find_map(|word| word.strip_prefix("port=")?.parse().ok()).unwrap()
+    };
+    let ports: Vec<u16> = poolers.iter().map(port_of).collect();
+    if ports.is_empty() {
+        return;
+    }
+    let proxy = DeadLine::start(&ports, "nothing that a probe says");
+    let dsn = format!("host=127.0.0.1 port={} user=app dbname=transaction", proxy.port);
+    let report = assert_verdict(&cluster, &dsn, &[], STAY_BEHIND, "pgbouncer");
+    assert_eq!(outcome(&report, "one-backend-busy"), "yes", "the parts met: {report:#}");
+    assert_eq!((outcome(&report, "cleared-on-leave"), outcome(&report, "lock-survives")), ("no", "not tried"));
+}
+
 /// A probe whose line goes dead when it takes a session lock for the first time.
 struct Cut {
     cluster: Cluster,
@@ -186,7 +207,7 @@ struct Cut {
 impl Cut {
     fn start(at: &'static str, timeout: &str) -> Self {
         let cluster = cluster();
-        let proxy = DeadLine::start(cluster.port(), at);
+        let proxy = DeadLine::start(&[cluster.port()], at);
         let home = tempfile::tempdir().unwrap();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pglockwatch"));
         let dsn = format!("host=127.0.0.1 port={} user=app dbname=postgres", proxy.port);

@@ -23,17 +23,18 @@ struct Line {
 }
 
 impl DeadLine {
-    /// Listens, and passes on to this port of 127.0.0.1.
-    pub fn start(to: u16, until: &'static str) -> Self {
+    /// Listens, and passes on to these ports of 127.0.0.1, each connection to the next one.
+    pub fn start(to: &[u16], until: &'static str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let line = Arc::new(Line { until, is_dead: Mutex::new(None), changed: Condvar::new() });
         let (told, dead) = channel();
+        let to = to.to_vec();
         spawn({
             let line = Arc::clone(&line);
             move || {
-                for client in listener.incoming() {
-                    let (Ok(client), Ok(server)) = (client, TcpStream::connect((Ipv4Addr::LOCALHOST, to))) else {
+                for (client, to) in listener.incoming().zip(to.iter().cycle()) {
+                    let (Ok(client), Ok(server)) = (client, TcpStream::connect((Ipv4Addr::LOCALHOST, *to))) else {
                         return;
                     };
                     let (from, back) = (client.try_clone().unwrap(), server.try_clone().unwrap());

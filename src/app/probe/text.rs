@@ -102,3 +102,53 @@ fn push_prose(text: &mut String, sentence: &str, width: usize) {
         let _ = writeln!(text, "{line}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::probe::verdict::PoolerKind;
+
+    fn experiment(title: &'static str, outcome: Outcome, evidence: &str, takes_session_lock: bool) -> Experiment {
+        Experiment { name: title, title, outcome, evidence: evidence.to_owned(), must_hold: true, takes_session_lock }
+    }
+
+    fn report(experiments: Vec<Experiment>) -> Report {
+        Report {
+            address: "db\u{1b}[31m:5432".to_owned(),
+            objid: 7,
+            verdict: Verdict::StayBehind,
+            reasons: vec![
+                "A reason of so many words that it does not fit into one line of a narrow screen.".to_owned(),
+            ],
+            experiments,
+            pooler: PoolerKind::Other,
+            pooler_words: String::new(),
+            advice: vec!["An advice.".to_owned()],
+            cleanup: "Nothing is left.".to_owned(),
+            leftovers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_came_to_nothing_for_one_reason_is_one_line_and_nothing_is_too_wide() {
+        let report = report(vec![
+            experiment("first", Outcome::Yes, "pid 1", false),
+            experiment("second", Outcome::No, "a pooler's words \u{7} that are long enough to be wrapped", false),
+            experiment("third", Outcome::NotTried, "not needed", true),
+            experiment("fourth", Outcome::NotTried, "not needed", true),
+        ]);
+        for width in [40, 60, 100] {
+            let text = render(&report, Screen { width: Some(width), ..Screen::default() });
+            assert!(text.contains(" 3-4  all that takes a session lock") && !text.contains("fourth"), "{text}");
+            assert!(text.contains("NO") && text.contains("\\u{7}") && text.contains("db\\u{1b}[31m:5432"), "{text}");
+            let prose = text.lines().filter(|line| !line.contains("advisory locks through") && !line.contains("3-4"));
+            assert!(prose.clone().all(|line| style::width(line) <= width), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_tried_the_verdict_says_it_all() {
+        let text = render(&report(vec![experiment("first", Outcome::Unknown, "refused", false)]), Screen::default());
+        assert!(text.starts_with("Unsafe, locks stay behind  "), "{text}");
+    }
+}
