@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod app;
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod endings;

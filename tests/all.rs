@@ -7,6 +7,7 @@
     reason = "a test fails by panicking; clippy allows it by itself only inside #[test] functions"
 )]
 
+mod audit;
 mod bad_days;
 mod cases;
 mod connect;

@@ -83,8 +83,9 @@ fn furnish(desk: &Path, planted: &Planted) {
         planted.dsn
     );
     fs::write(desk.join("demo.toml"), config).unwrap();
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents/mistaken.toml"), desk.join("mistaken.toml"))
-        .unwrap();
+    for file in ["mistaken.toml", "server.log"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents").join(file), desk.join(file)).unwrap();
+    }
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *--keys*) exec '{0}' \"$@\" ;; esac\nexec '{0}' \"$@\" --config demo.toml\n",
         env!("CARGO_BIN_EXE_pglockwatch")

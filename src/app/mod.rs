@@ -2,6 +2,7 @@
 //! code.
 
 mod again;
+mod audit;
 mod check;
 mod completions;
 pub mod demo;
@@ -61,6 +62,7 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
             top::run(&args, &settings, targets)
         }
         Command::Exporter(args) => exporter::run(args, global, around),
+        Command::Audit(args) => audit::run(&args, global, around),
         Command::Runbook(args) => runbook(&args, global, around),
         Command::Probe(args) => probe::run(&args, global, around),
         Command::Guard(args) => guard::run(&args, global, around),
@@ -74,11 +76,16 @@ fn run(cli: Cli, around: Surroundings<'_>) -> Result<Exit> {
 fn open(global: GlobalArgs, around: Surroundings<'_>, habits: Habits) -> Result<(Settings, Vec<Target>)> {
     let mut settings = Settings::new(global, around)?;
     let targets = settings.targets(around, habits)?;
+    start_log(&settings);
+    Ok((settings, targets))
+}
+
+/// Opens the log, and says what should be mended.
+fn start_log(settings: &Settings) {
     logging::init(settings.log_level, settings.log_format);
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
-    Ok((settings, targets))
 }
 
 /// `runbook`: pages need no server, findings do.

@@ -1,4 +1,4 @@
-//! One table of one server, read once, with a deadline that is kept whatever the server does.
+//! Reading a server once, one of its tables say, with a deadline that is kept whatever the server does.
 
 use std::sync::mpsc;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::app::keys::import::{Table, select};
 use crate::cli::GlobalArgs;
 use crate::cli::keys::{ImportArgs, KeysArgs};
 use crate::error::{Error, Result};
-use crate::pg::{self, ProcessEnvironment, Select, Session, TableRows};
+use crate::pg::{self, ProcessEnvironment, Session};
 use crate::settings::{Surroundings, Target};
 
 /// What the server's and the client's own deadlines, which know more about what hangs, may be late.
@@ -34,18 +34,26 @@ pub(super) fn read(
     };
     let (table, database) = (select.name(), target.conninfo.dbname().to_owned());
     let origin = format!("{table} of the database {database} on {}", target.conninfo.target_name());
-    Ok(Table { read: in_time(target, select)?, origin })
+    let read = in_time(target, move |session| session.read(&select))??;
+    Ok(Table { read, origin })
 }
 
 /// How far it is.
-enum Progress {
+enum Progress<T> {
     /// Connected to this host:port.
     Connected(String),
-    Done(Result<TableRows, Failure>),
+    Done(Result<T, Failure>),
 }
 
-/// Nothing can interrupt a read from a server that is stopped: the thread is left behind then, and ends with us.
-fn in_time(target: Target, select: Select) -> Result<TableRows> {
+/// What `work` makes of a session, or why there is no answer. Nothing can interrupt a read from a server that is stopped:
+/// the thread is left behind then, and ends with us.
+///
+/// # Errors
+/// The system gives no thread.
+pub(super) fn in_time<T: Send + 'static>(
+    target: Target,
+    work: impl FnOnce(Session) -> Result<T, Failure> + Send + 'static,
+) -> Result<Result<T, Failure>> {
     let (name, timeout) = (target.conninfo.target_name(), target.timeout);
     let mut allowed = Session::connect_deadline(&target.conninfo, timeout);
     let (sender, told) = mpsc::channel();
@@ -55,7 +63,7 @@ fn in_time(target: Target, select: Select) -> Result<TableRows> {
             let read = Session::connect(&target.conninfo, &ProcessEnvironment, timeout).and_then(|session| {
                 // Whoever does not listen any more has ended.
                 drop(sender.send(Progress::Connected(session.address().to_owned())));
-                session.read(&select)
+                work(session)
             });
             drop(sender.send(Progress::Done(read)));
         })
@@ -67,8 +75,8 @@ fn in_time(target: Target, select: Select) -> Result<TableRows> {
             Ok(Progress::Connected(address)) => {
                 (connected, began, allowed) = (Some(address), Instant::now(), timeout);
             }
-            Ok(Progress::Done(read)) => return read.map_err(Error::from),
-            Err(_) => return Err(late(connected.as_deref(), &name, began.elapsed()).into()),
+            Ok(Progress::Done(read)) => return Ok(read),
+            Err(_) => return Ok(Err(late(connected.as_deref(), &name, began.elapsed()))),
         }
     }
 }

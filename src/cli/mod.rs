@@ -3,6 +3,7 @@
 //! It must not read the environment or a file; what an option means and which source wins is
 //! [`settings`](crate::settings)' business.
 
+pub mod audit;
 pub mod demo;
 pub mod exporter;
 mod global;
@@ -67,6 +68,8 @@ pub enum Command {
     Exporter(exporter::ExporterArgs),
     /// Say what on-call should do now about each finding
     Runbook(runbook::RunbookArgs),
+    /// Find the statements and roles that use advisory locks unsafely, before they leak
+    Audit(audit::AuditArgs),
     /// Decode, hash and check advisory keys and the key dictionary
     Keys(keys::KeysArgs),
     /// Find out through an application's DSN whether session advisory locks are safe there

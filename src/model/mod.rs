@@ -10,6 +10,7 @@ mod lock;
 mod pooler;
 mod server;
 mod snapshot;
+mod statements;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -19,6 +20,7 @@ pub use lock::{AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow
 pub use pooler::{PoolMode, Pooler, PoolerClient, PoolerSaid, PoolerServer};
 pub use server::{PreparedTransaction, Server};
 pub use snapshot::Snapshot;
+pub use statements::{ServerFacts, Setting, StatementRow};
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ impl Calls {
 }
 
 /// The statement with a blank for each comment. Block comments nest ("Comments" in the manual, 4.1.5).
-fn without_comments(statement: &str) -> String {
+pub(crate) fn without_comments(statement: &str) -> String {
     let mut code = String::with_capacity(statement.len());
     let mut chars = statement.chars().peekable();
     let (mut depth, mut quote) = (0_usize, None);

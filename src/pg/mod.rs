@@ -18,10 +18,12 @@ mod plain;
 mod query;
 mod rows;
 mod session;
+mod statements;
 mod table;
 mod text;
 mod tls;
 
+pub(crate) use calls::without_comments;
 pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEnvironment};
 pub use console::{Console, ConsoleRow};
 pub use failure::timed_out;

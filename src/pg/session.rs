@@ -12,9 +12,9 @@ use postgres::error::{DbError, Severity, SqlState};
 
 use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
-use super::{Select, TableRows, connect, failure, lease, query, rows, table};
+use super::{Select, TableRows, connect, failure, lease, query, rows, statements, table};
 use crate::analysis::report::Failure;
-use crate::model::{LeaseTable, Pid, Server, Snapshot};
+use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
 
 /// An open connection to a server.
 pub struct Session {
@@ -151,6 +151,15 @@ impl Session {
     /// A [`Failure`] that names the table, host:port and what to do.
     pub fn read(mut self, select: &Select) -> Result<TableRows, Failure> {
         table::read(&mut self.client, &self.address, select, self.timeout)
+    }
+
+    /// Reads what the server counted of statements with advisory locks, and the settings about leaks. The session ends
+    /// with it.
+    ///
+    /// # Errors
+    /// A [`Failure`] that names host:port and what to do.
+    pub fn audit(mut self) -> Result<ServerFacts, Failure> {
+        statements::read(&mut self.client, &self.address, self.version_num, self.timeout)
     }
 
     /// After the locks, so that nothing about these tables can lose them.

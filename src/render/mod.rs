@@ -4,6 +4,7 @@
 //! Pure: renderers write to what they are handed. They read no clock, file, environment or socket; colours and width
 //! come in as arguments.
 
+pub mod audit;
 pub mod guard;
 pub mod json;
 pub mod leases;

@@ -211,6 +211,11 @@ impl Settings {
         Ok(book)
     }
 
+    /// An option or the config says which server is meant, not only the environment.
+    pub fn names_a_server(&self) -> bool {
+        !self.args.dsn.is_empty() || self.args.dsn_file.is_some() || !self.config.targets.is_empty()
+    }
+
     /// The config's `[web]`.
     pub fn web(&self) -> ExporterArgs {
         self.config.web.clone()
