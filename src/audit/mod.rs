@@ -14,6 +14,9 @@ pub use statement::{Call, Form, Verb, calls};
 use crate::analysis::report::Failure;
 use crate::model::{Pooler, PoolerServer, ServerFacts};
 
+/// Each statement of a probe begins its comment so.
+pub const PROBE: &str = "pglockwatch probe";
+
 /// What became of one server.
 #[derive(Debug, Clone)]
 pub struct ServerAudit {

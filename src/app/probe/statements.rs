@@ -6,6 +6,7 @@
 
 use super::KEY_CLASS;
 use super::observed::Backend;
+use crate::audit::PROBE;
 use crate::pg;
 
 /// Words the statements of one run.
@@ -28,6 +29,10 @@ const ME: &str = "pg_catalog.pg_backend_pid(), \
 /// Makes a statement volatile.
 const CLOCK: &str = "pg_catalog.clock_timestamp()";
 
+/// A second column: `pg_stat_statements` counts statements of one shape together, and ours must not be taken for an
+/// application's, nor an application's for ours.
+const APART: &str = "pg_catalog.pg_backend_pid()";
+
 /// For a transaction: its isolation must let each statement see what is now.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// The end of a transaction that has changed nothing.
@@ -38,7 +43,7 @@ pub(super) const COMMIT: &str = "COMMIT";
 impl Statements {
     /// The statements of the run with this second number.
     pub fn new(objid: i32) -> Self {
-        Self { objid, run: format!("pglockwatch probe {objid:x}"), marks: 0 }
+        Self { objid, run: format!("{PROBE} {objid:x}"), marks: 0 }
     }
 
     /// A new mark.
@@ -92,17 +97,17 @@ impl Statements {
     /// happens to us meanwhile, the server does all of it.
     pub fn count(&self, mark: &str) -> String {
         let key = self.key();
-        let call = |function: &str| format!("SELECT pg_catalog.{function}({key})");
+        let call = |function: &str| format!("SELECT pg_catalog.{function}({key}), {APART} {mark}");
         let (take, free) = (call("pg_try_advisory_lock"), call("pg_advisory_unlock"));
         let look = format!("SELECT pg_catalog.count(*) FROM {} AND l.pid = pg_catalog.pg_backend_pid()", self.rows());
-        format!("{take}; {take}; {free}; {look}; {free}; {look}; {free} {mark}")
+        format!("{take}; {take}; {free}; {look}; {free}; {look}; {free}")
     }
 
     /// One message: waits for the key for this long at most, in a transaction; the caller ends the transaction.
     pub fn wait(&self, lock_timeout: u128, statement_timeout: u128, mark: &str) -> String {
         format!(
             "{BEGIN}; SET LOCAL lock_timeout = {lock_timeout}; SET LOCAL statement_timeout = {statement_timeout}; \
-             SELECT pg_catalog.pg_advisory_xact_lock({}) {mark}",
+             SELECT pg_catalog.pg_advisory_xact_lock({}), {APART} {mark}",
             self.key()
         )
     }
