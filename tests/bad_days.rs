@@ -13,8 +13,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::command::{Ran, pglockwatch, run};
-use crate::support::server;
 use crate::support::session::{single, superuser, wait_until};
+use crate::support::{full, server};
 
 /// In every DSN here; it must not be seen anywhere.
 const SECRET: &str = "hunter2-Geheim";
@@ -295,20 +295,23 @@ fn nothing_is_left_on_the_server() {
 #[test]
 fn a_full_lock_table_is_reported_over_the_open_connection() {
     let home = home();
-    let settings = ["max_locks_per_transaction=10", "max_connections=15"].map(str::to_owned);
+    let settings = full::SETTINGS.map(str::to_owned);
     let cluster = server::start(&server::any(), &settings);
     let dsn = dsn(&cluster, "user=postgres");
     let path = home.path().to_owned();
     let checking =
-        spawn(move || check(&path, &["--dsn", &dsn, "--observe", "5s", "--interval", "250ms", "--format", "json"]));
+        spawn(move || check(&path, &["--dsn", &dsn, "--observe", "8s", "--interval", "250ms", "--format", "json"]));
     let mut hoarder = superuser(&cluster);
     let pid = single(&mut hoarder, "SELECT pg_backend_pid()").unwrap();
     let ours = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'pglockwatch')";
     assert!(wait_until(&mut hoarder, ours, Duration::from_secs(10)));
     sleep(Duration::from_secs(1));
-    // The statement fails and the session locks that it got stay, as nothing else can take a slot.
-    let full = hoarder.batch_execute("SELECT pg_advisory_lock(g) FROM generate_series(1, 1000000) g").unwrap_err();
-    assert_eq!(full.code().map(|code| code.code().to_owned()).as_deref(), Some("53200"));
+    while !checking.is_finished() {
+        full::fill(&cluster, || {
+            let failed = hoarder.batch_execute(full::TAKE_ALL).unwrap_err();
+            assert_eq!(failed.code().map(|code| code.code().to_owned()).as_deref(), Some("53200"));
+        });
+    }
     let ran = checking.join().unwrap();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();

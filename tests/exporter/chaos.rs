@@ -11,7 +11,7 @@ use super::harness::Exporter;
 use super::life::{signal_all, signal_crash};
 use crate::support::proxy::{Proxy, Weather};
 use crate::support::session::{single, superuser};
-use crate::support::{say, server};
+use crate::support::{full, say, server};
 
 /// Far more than anything here should take.
 const AT_MOST: Duration = Duration::from_secs(90);
@@ -74,7 +74,11 @@ fn after_every_bad_day_it_is_as_it_was() {
 impl Scene {
     /// The first bad day: there is no server yet when the exporter starts.
     fn begin() -> Self {
-        let settings = [format!("max_connections={CONNECTIONS}"), "max_locks_per_transaction=10".to_owned()];
+        let settings = [
+            format!("max_connections={CONNECTIONS}"),
+            "max_locks_per_transaction=10".to_owned(),
+            "autovacuum=off".to_owned(),
+        ];
         let cluster = server::start_with(&server::any(), &settings, |folder| {
             let lines = "host all mon 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
             std::fs::write(folder.data().join("pg_hba.conf"), lines).unwrap();
@@ -274,7 +278,7 @@ fn give_back(_: &mut Scene, taken: Vec<Client>) {
 fn fill_lock_table(scene: &mut Scene) -> Vec<Client> {
     let mut hog = scene.client();
     let pid = single(&mut hog, "SELECT pg_backend_pid()").unwrap();
-    hog.batch_execute("SELECT pg_advisory_lock(g) FROM generate_series(1, 1000000) g").unwrap_err();
+    full::fill(&scene.cluster, || drop(hog.batch_execute(full::TAKE_ALL).unwrap_err()));
     let full = polls_of(&scene.exporter.get("/findings").body);
     scene.wait("it names the hog", |scene| {
         let page = scene.exporter.get("/findings").body;

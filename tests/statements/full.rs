@@ -7,9 +7,17 @@ use pglockwatch::app::demo::Binaries;
 use serde_json::Value;
 
 use super::scene::{SOON, Scene, World, finding, rows, sql_of};
+use crate::support::full;
+use crate::support::session::Session;
+
+/// Takes what is left of the lock table.
+fn hoard(hoarder: &Session) {
+    let full = hoarder.run(full::TAKE_ALL, SOON);
+    assert!(full.as_ref().is_err_and(|error| error.ends_with("(53200)")), "{full:?}");
+}
 
 pub fn a_full_lock_table_is_freed_over_an_open_connection(binaries: &Binaries) {
-    let world = World::new(binaries, &["max_locks_per_transaction=10", "max_connections=15"]);
+    let world = World::new(binaries, &full::SETTINGS);
     let scene = Scene::new(&world, "full lock table");
     // The server looks up the role of a session before it signals it, and that takes locks on shared catalogues: without
     // any free place only superusers' sessions can be ended, for those are known from the login.
@@ -18,7 +26,7 @@ pub fn a_full_lock_table_is_freed_over_an_open_connection(binaries: &Binaries) {
     let hoarder = scene.session("app", "worker");
     let mut person = scene.client("postgres");
     let printed = thread::scope(|scope| {
-        let look = ["check", "--format", "json", "--observe", "5s", "--interval", "200ms"];
+        let look = ["check", "--format", "json", "--observe", "8s", "--interval", "200ms"];
         let scene = &scene;
         let looking = scope.spawn(move || scene.look("postgres", &look));
         // Once it has looked, in its read-only transaction, it knows the server and is known to the catalogues' cache.
@@ -26,20 +34,21 @@ pub fn a_full_lock_table_is_freed_over_an_open_connection(binaries: &Binaries) {
             "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'pglockwatch' AND state = 'idle'
              AND query LIKE 'BEGIN READ ONLY%' AND clock_timestamp() - backend_start > '500 milliseconds'",
         );
-        let full = hoarder.run("SELECT pg_advisory_lock(991, key) FROM generate_series(1, 1000000) key", SOON);
-        assert!(full.as_ref().is_err_and(|error| error.ends_with("(53200)")), "{full:?}");
+        while !looking.is_finished() {
+            full::fill(scene.cluster(), || hoard(&hoarder));
+        }
         looking.join().unwrap()
     });
     let report: Value = serde_json::from_str(&printed).unwrap();
     let findings = report["targets"][0]["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["rule"] == "lock-table-full"), "{findings:#?}");
-    let hoard = finding(findings, "key-hoard", &[&hoarder]);
+    let found = finding(findings, "key-hoard", &[&hoarder]);
     assert!(
-        hoard["advice"]["caveats"].to_string().contains("'out of shared memory', it has done nothing"),
-        "{hoard:#}"
+        found["advice"]["caveats"].to_string().contains("'out of shared memory', it has done nothing"),
+        "{found:#}"
     );
-    let statement = sql_of(&hoard);
-    assert!(scene.connect("app").is_err(), "the lock table is not full");
+    let statement = sql_of(&found);
+    full::fill(scene.cluster(), || hoard(&hoarder));
 
     let mut says = |begins: &str| {
         let answer = rows(&mut person, &statement).unwrap_or_else(|error| vec![error]);

@@ -69,6 +69,11 @@ impl<'a> Scene<'a> {
         Self { world, database, home: tempfile::tempdir().unwrap(), watcher: Mutex::new(watcher) }
     }
 
+    /// The server.
+    pub fn cluster(&self) -> &Cluster {
+        &self.world.cluster
+    }
+
     /// Whether there is a psql to play the person.
     pub fn has_psql(&self) -> bool {
         self.world.psql

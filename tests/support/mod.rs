@@ -1,6 +1,7 @@
 //! What integration tests stand on: real servers, the program itself, a terminal.
 
 pub mod command;
+pub mod full;
 pub mod line;
 pub mod pgbouncer;
 pub mod pgpool;

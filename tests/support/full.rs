@@ -1,0 +1,31 @@
+//! A shared lock table without a free place.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use pglockwatch::app::demo::Cluster;
+use postgres::NoTls;
+
+/// For a server that fills within a second: few places, and nobody who takes and frees any by itself.
+pub const SETTINGS: [&str; 3] = ["max_locks_per_transaction=10", "max_connections=15", "autovacuum=off"];
+
+/// What a session runs to take the free places. It fails, and keeps the locks that it got.
+pub const TAKE_ALL: &str = "SELECT pg_advisory_lock(991, key) FROM generate_series(1, 1000000) key";
+
+/// Lets `take_all` take the free places until nobody can log in any more.
+///
+/// Once is not enough: a poll that ran meanwhile gives its places back when it ends.
+pub fn fill(cluster: &Cluster, mut take_all: impl FnMut()) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        take_all();
+        let mut can_log_in = (0..5).map(|_| {
+            sleep(Duration::from_millis(40));
+            cluster.config().connect(NoTls).is_ok()
+        });
+        if !can_log_in.any(|can| can) {
+            return;
+        }
+        assert!(Instant::now() < until, "the lock table does not fill");
+    }
+}
