@@ -17,15 +17,12 @@ pub const TAKE_ALL: &str = "SELECT pg_advisory_lock(991, key) FROM generate_seri
 /// Once is not enough: a poll that ran meanwhile gives its places back when it ends.
 pub fn fill(cluster: &Cluster, mut take_all: impl FnMut()) {
     let until = Instant::now() + Duration::from_secs(30);
-    loop {
-        take_all();
-        let mut can_log_in = (0..5).map(|_| {
-            sleep(Duration::from_millis(40));
-            cluster.config().connect(NoTls).is_ok()
-        });
-        if !can_log_in.any(|can| can) {
-            return;
-        }
+    let can_log_in = |()| {
+        sleep(Duration::from_millis(40));
+        cluster.config().connect(NoTls).is_ok()
+    };
+    while [(); 5].into_iter().any(can_log_in) {
         assert!(Instant::now() < until, "the lock table does not fill");
+        take_all();
     }
 }
