@@ -168,6 +168,7 @@ pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -
         connected: None,
         costs: [Duration::ZERO; COSTS],
         slot: None,
+        first_pause: Some(share(index)),
         told_stretching: false,
     };
     thread::Builder::new().name(format!("watch-{index}")).stack_size(STACK).spawn(move || controller.run(&inbox))?;
@@ -259,6 +260,8 @@ struct Controller {
     costs: [Duration; COSTS],
     /// When the poll that runs was due.
     slot: Option<Instant>,
+    /// What the pause after the first good poll is of the interval.
+    first_pause: Option<f64>,
     /// The log has it that the interval was stretched.
     told_stretching: bool,
 }
@@ -372,7 +375,7 @@ impl Controller {
         self.log_stretching(cost, stretched_to);
         // From the moment it was due: what a thread is late must not add up. Unless it was very late.
         let slot = self.slot.take().filter(|slot| began.saturating_duration_since(*slot) < interval / 2);
-        let due = slot.unwrap_or(began) + interval;
+        let due = slot.unwrap_or(began) + interval.mul_f64(self.first_pause.take().unwrap_or(1.0));
         let next_in = due.saturating_duration_since(Instant::now());
         self.update(Update::Report { report, next_in, stretched_to })?;
         Ok(State::Resting { due })
@@ -413,6 +416,14 @@ impl Controller {
     fn update(&self, update: Update) -> Result<(), Over> {
         self.updates.send((self.index, update)).map_err(|_| Over)
     }
+}
+
+/// Part of the interval by which poller number `index` is ahead of the first one. All begin at once; without it they
+/// would go on polling at the same moments, with the memory and the processors that this takes. By the golden ratio,
+/// however many there are, they are spread about evenly.
+fn share(index: usize) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    1.0 - (index as f64 * GOLDEN).fract()
 }
 
 /// The pause after so many failures in a row: one interval, then twice as long each time, up to half a minute.

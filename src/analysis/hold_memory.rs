@@ -4,7 +4,6 @@
 //! is seen holding it in every poll. So a hold counts as unbroken between two polls only if the holder began no
 //! statement in between, or if one conflicting session waited for it all the time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,7 +106,7 @@ pub(super) struct HoldMemory {
     other_statement: Option<Time>,
     ended_other_statement: bool,
     /// Names of its session, without digits.
-    applications: BTreeSet<String>,
+    applications: Vec<Box<str>>,
     quiet_since: Option<Duration>,
     quiet_polls: u64,
     quiet_session_scope: bool,
@@ -115,19 +114,15 @@ pub(super) struct HoldMemory {
 }
 
 impl HoldMemory {
-    /// A lock that the last poll did not show.
-    pub(super) fn new(sight: &Sight<'_>) -> Self {
+    /// A lock that the last poll did not show, and its session's statement.
+    pub(super) fn new(sight: &Sight<'_>, statement: Option<Arc<str>>) -> Self {
         let backend = sight.backend;
         let certain = match (sight.last, backend.and_then(|backend| backend.query_start)) {
             (Some(last), Some(start)) => start > last.server,
             _ => false,
         };
         Self {
-            first_seen: FirstSeen {
-                at: sight.now.server,
-                query: backend.and_then(|backend| backend.query.as_deref()).map(Arc::from),
-                certain,
-            },
+            first_seen: FirstSeen { at: sight.now.server, query: statement, certain },
             last_without: sight.last.map(|last| last.began),
             uncounted: Duration::ZERO,
             unbroken_since: sight.now,
@@ -136,7 +131,7 @@ impl HoldMemory {
             first_statement: None,
             other_statement: None,
             ended_other_statement: false,
-            applications: BTreeSet::new(),
+            applications: Vec::new(),
             quiet_since: None,
             quiet_polls: 0,
             quiet_session_scope: false,
@@ -219,8 +214,13 @@ impl HoldMemory {
 
     fn see_application(&mut self, sight: &Sight<'_>) {
         let Some(backend) = sight.backend.filter(|backend| !backend.application.is_empty()) else { return };
-        if self.applications.len() < MOST_APPLICATIONS {
-            self.applications.insert(backend.application.chars().filter(|c| !c.is_ascii_digit()).collect());
+        let name = || backend.application.chars().filter(|c| !c.is_ascii_digit());
+        if self.applications.len() < MOST_APPLICATIONS
+            && !self.applications.iter().any(|known| known.chars().eq(name()))
+        {
+            // Nearly always the only one, of many thousand holds.
+            self.applications.reserve_exact(1);
+            self.applications.push(name().collect());
         }
     }
 

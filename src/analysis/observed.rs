@@ -148,6 +148,9 @@ pub struct CountMismatch {
     pub throughout: bool,
 }
 
+/// The database and the role of a session.
+pub(crate) type Account = (Option<String>, Option<String>);
+
 /// Everything known after a poll.
 #[derive(Debug, Clone)]
 pub struct Observed {
@@ -178,6 +181,8 @@ pub struct Observed {
     pub(crate) backends: BTreeMap<Pid, usize>,
     /// The application groups of backends, by pid.
     pub(crate) groups: BTreeMap<Pid, Arc<str>>,
+    /// The places of backends that are seen to work or to rest, by database and role.
+    pub(crate) by_account: BTreeMap<Account, Vec<usize>>,
     /// The places of holds, by holder.
     pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
     /// Waiters by the holder where their chain ends (advisory waits only).
@@ -195,6 +200,13 @@ impl Observed {
     /// The application group of a backend.
     pub fn group(&self, backend: &Backend) -> &str {
         self.groups.get(&backend.pid).map_or("", |group| group)
+    }
+
+    /// Client sessions of the same database and role, itself among them: those in a transaction or a statement first,
+    /// then the others, who rested last first. Without those whose state is not to be seen.
+    pub fn colleagues(&self, backend: &Backend) -> impl Iterator<Item = &Backend> + '_ {
+        let account = (backend.database.clone(), backend.user.clone());
+        self.by_account.get(&account).into_iter().flatten().map(|&place| &self.snapshot.backends[place])
     }
 
     /// A prepared transaction of the snapshot.

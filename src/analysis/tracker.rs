@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use super::hold_memory::{HoldMemory, Sight};
 use super::moment::{BackendMemory, Moment};
-use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
+use super::observed::{Account, CountMismatch, Hold, HolderRef, Observed, Waiting};
 use super::pooled::pooled;
 use super::pools::{Grouping, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{HolderEntry, KeyBook, LookUp};
-use crate::model::{AdvisoryKey, Backend, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
+use crate::model::{AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
 pub use state::TrackerState;
 pub(super) use state::{is_plausible, is_plausible_count};
 
@@ -50,7 +50,8 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
-    holds: HashMap<HoldId, HoldMemory>,
+    /// Boxed: a table of them has up to twice the places that it needs.
+    holds: HashMap<HoldId, Box<HoldMemory>>,
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: HashMap<String, Duration>,
@@ -156,7 +157,9 @@ impl Tracker {
                 queue,
                 waits: &self.waits,
             };
-            let mut memory = before.remove(&(key, row.mode, id)).unwrap_or_else(|| HoldMemory::new(&sight));
+            let mut memory = before
+                .remove(&(key, row.mode, id))
+                .unwrap_or_else(|| Box::new(HoldMemory::new(&sight, known.statement(backend))));
             memory.see(&sight);
             let mut hold = memory.hold(&sight, key, holder, self.polls);
             known.name(&mut hold, snapshot, backend, names);
@@ -271,9 +274,17 @@ fn waiting(
 #[derive(Default)]
 struct HolderNames {
     entries: HashMap<HolderRef, Vec<Arc<HolderEntry>>>,
+    statements: HashMap<Pid, Arc<str>>,
 }
 
 impl HolderNames {
+    /// The statement of a session, once for all its locks.
+    fn statement(&mut self, backend: Option<&Backend>) -> Option<Arc<str>> {
+        let backend = backend?;
+        let query = backend.query.as_deref()?;
+        Some(Arc::clone(self.statements.entry(backend.pid).or_insert_with(|| Arc::from(query))))
+    }
+
     fn name(&mut self, hold: &mut Hold, snapshot: &Snapshot, backend: Option<&Backend>, names: TargetNames<'_>) {
         let database = snapshot.server.database_name(hold.key.database);
         let user = backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default();
@@ -318,6 +329,27 @@ fn holder_entries(
     book.holders().iter().filter(covers).map(Arc::clone).collect()
 }
 
+/// See [`Observed::colleagues`].
+fn by_account(backends: &[Backend]) -> BTreeMap<Account, Vec<usize>> {
+    let mut accounts: BTreeMap<Account, Vec<usize>> = BTreeMap::new();
+    for (place, backend) in
+        backends.iter().enumerate().filter(|(_, backend)| backend.is_client() && !backend.is_hidden())
+    {
+        accounts.entry((backend.database.clone(), backend.user.clone())).or_default().push(place);
+    }
+    for places in accounts.values_mut() {
+        places.sort_by_key(|&place| {
+            let backend = &backends[place];
+            match backend.state {
+                Some(BackendState::Idle) => (1, std::cmp::Reverse(backend.state_change)),
+                Some(_) => (0, std::cmp::Reverse(None)),
+                None => (2, std::cmp::Reverse(None)),
+            }
+        });
+    }
+    accounts
+}
+
 fn assemble(
     snapshot: Snapshot,
     backends: BTreeMap<Pid, usize>,
@@ -347,6 +379,7 @@ fn assemble(
     let holding: BTreeSet<Pid> = by_holder.keys().filter_map(session).collect();
     let queued: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
+    let by_account = by_account(&snapshot.backends);
     let pools = pools(&snapshot.backends, &groups, &holding, &queued);
     let pooled = pooled(&snapshot.backends, &snapshot.poolers);
     Observed {
@@ -363,6 +396,7 @@ fn assemble(
         count_mismatches: Vec::new(),
         backends,
         groups,
+        by_account,
         by_holder,
         by_root,
         by_cycle,

@@ -18,6 +18,8 @@ pub(crate) const QUERY_BYTES: usize = 1024;
 const SEARCHED_BYTES: usize = 8192;
 /// How the names of advisory lock functions are written: a statement without any of these calls none.
 pub(crate) const SPELLINGS: [&str; 3] = ["advisory_", "ADVISORY_", "Advisory_"];
+/// What is looked for in their place, for it costs half as much: each spelling holds one of these.
+const STEMS: [&str; 2] = ["dvisory_", "DVISORY_"];
 /// The most bytes that a name has: NAMEDATALEN - 1.
 pub(crate) const NAME_BYTES: usize = 63;
 /// The most bytes that a gid has: GIDSIZE - 1.
@@ -35,12 +37,13 @@ pub(crate) const GREETING: &str = "SELECT pg_catalog.current_setting('server_ver
      (SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start) \
      FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))";
 
-/// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
-pub(crate) fn poll(version_num: u32, timeout: Duration) -> String {
+/// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts. With `grouped`
+/// the locks' statement is the one for sessions with many locks; both say the same.
+pub(crate) fn poll(version_num: u32, grouped: bool, timeout: Duration) -> String {
+    let locks = if grouped { grouped_locks(version_num) } else { single_locks(version_num) };
     format!(
         "{begin};{locks};{CLOCK};{sessions};{PREPARED};{DATABASES};{facts};COMMIT",
         begin = begin(timeout),
-        locks = locks(version_num),
         sessions = sessions(version_num, true),
         facts = facts(version_num),
     )
@@ -53,7 +56,7 @@ pub(crate) fn last_resort(version_num: u32, timeout: Duration) -> String {
     format!(
         "{begin};{locks};{CLOCK};{sessions};{PREPARED_WITHOUT_CATALOGS};SELECT pg_backend_pid();COMMIT",
         begin = begin(timeout),
-        locks = locks(version_num),
+        locks = grouped_locks(version_num),
         sessions = sessions(version_num, false),
     )
 }
@@ -69,7 +72,8 @@ const PREPARED_WITHOUT_CATALOGS: &str = "SELECT transaction, encode(textsend(gid
 const DATABASES: &str = "SELECT oid, encode(textsend(datname::text), 'escape') FROM pg_database";
 
 /// The beginning of the transaction, its settings, and the clock before the locks are read. Without parallel workers
-/// and compilation, which cost more than they bring here.
+/// and compilation, which cost more than they bring here. A thousand groups of locks already do not fit into the usual
+/// memory as the planner counts it, and would go through files.
 fn begin(timeout: Duration) -> String {
     let statement = timeout.as_millis().max(1);
     // A lock that somebody else keeps on a catalog must leave time for the last resort, and cost little.
@@ -78,7 +82,7 @@ fn begin(timeout: Duration) -> String {
         "BEGIN READ ONLY;SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true), encode(timestamptz_send(clock_timestamp()), 'hex') FROM (VALUES \
          ('client_encoding', 'SQL_ASCII'), ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), \
-         ('jit', 'off'), ('max_parallel_workers_per_gather', '0')) AS setting (name, value)"
+         ('jit', 'off'), ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB')) AS setting (name, value)"
     )
 }
 
@@ -87,6 +91,13 @@ fn begin(timeout: Duration) -> String {
 const IDENTITY: &str =
     "concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid)";
 
+/// What both locks' statements end with. The pids go into a setting that ends with the transaction: the sessions'
+/// statement sends the query of these only.
+const KEPT: &str = "pids AS MATERIALIZED \
+     (SELECT set_config('pglockwatch.pids', coalesce(string_agg(pid::text, ','), ''), true) FROM kept) \
+     SELECT pid, virtualtransaction, mode, granted, database, objsubid, identity, waitstart, numbers \
+     FROM pids CROSS JOIN kept";
+
 /// All advisory rows, all rows that wait, every row that holds back a row that waits for something else, and the rows
 /// of prepared transactions' own xids, which lead to `pg_prepared_xacts`. Of relations some come that nobody waits
 /// for: [`super::rows`] drops them.
@@ -94,9 +105,7 @@ const IDENTITY: &str =
 /// Rows of one owner, mode and kind come as one, with their numbers as an array: a session with 10,000 locks costs the
 /// server half of what 10,000 rows do, and us nearly nothing. A row that waits is the only one of its owner, so
 /// its `waitstart` is the greatest.
-///
-/// The pids go into a setting that ends with the transaction: the sessions' statement sends the query of these only.
-fn locks(version_num: u32) -> String {
+fn grouped_locks(version_num: u32) -> String {
     let waitstart =
         if version_num >= 140_000 { "encode(timestamptz_send(max(waitstart)), 'hex')" } else { "NULL::text" };
     format!(
@@ -111,10 +120,25 @@ fn locks(version_num: u32) -> String {
          OR CASE WHEN identity = 'relation' \
          THEN numbers && (SELECT array_agg(numbers[1]) FROM waited WHERE identity = 'relation') \
          ELSE identity IN (SELECT identity FROM waited) END), \
-         pids AS MATERIALIZED (SELECT set_config('pglockwatch.pids', coalesce(string_agg(pid::text, ','), ''), true) \
-         FROM kept) \
-         SELECT pid, virtualtransaction, mode, granted, database, objsubid, identity, waitstart, numbers \
-         FROM pids CROSS JOIN kept"
+         {KEPT}"
+    )
+}
+
+/// The same without groups, which cost more than they bring where sessions have few locks each: every advisory row
+/// comes by itself, with its numbers as one.
+fn single_locks(version_num: u32) -> String {
+    let waitstart = if version_num >= 140_000 { "encode(timestamptz_send(waitstart), 'hex')" } else { "NULL::text" };
+    format!(
+        "WITH held AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE mode <> 'SIReadLock'), \
+         waited AS MATERIALIZED (SELECT relation, {IDENTITY} AS identity FROM held \
+         WHERE NOT granted AND locktype <> 'advisory'), \
+         kept AS (SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
+         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {waitstart} AS waitstart, \
+         classid::int8 << 32 | objid::int8 AS numbers \
+         FROM held WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid') \
+         OR CASE WHEN EXISTS (SELECT FROM waited) THEN CASE WHEN locktype = 'relation' \
+         THEN relation IN (SELECT relation FROM waited) ELSE {IDENTITY} IN (SELECT identity FROM waited) END END), \
+         {KEPT}"
     )
 }
 
@@ -122,29 +146,25 @@ fn locks(version_num: u32) -> String {
 ///
 /// Whether a statement may call an advisory lock function is asked of its bytes, for it may be in any encoding, in the
 /// three ways in which people write such names: twice as cheap as folding the letters. Where it may, more of its text is
-/// sent, for us to see.
+/// sent, for us to see. `application_name` needs no escaping: the server leaves ASCII in it and nothing else.
 fn sessions(version_num: u32, names: bool) -> String {
     let leader = if version_num >= 130_000 { "leader_pid" } else { "NULL" };
-    let (roles, role, join) = if names {
-        (
-            "WITH role AS MATERIALIZED (SELECT oid, encode(textsend(rolname::text), 'escape') AS name FROM pg_roles) ",
-            "role.name",
-            " LEFT JOIN role ON role.oid = usesysid",
-        )
+    let role = if names {
+        "CASE WHEN usesysid <> 0 THEN encode(textsend(pg_get_userbyid(usesysid)::text), 'escape') END"
     } else {
-        ("", "NULL", "")
+        "NULL"
     };
-    let calls = SPELLINGS.map(|name| format!("position('{name}'::bytea in textsend(query)) > 0")).join(" OR ");
+    let calls = STEMS.map(|stem| format!("position('{stem}'::bytea in textsend(query)) > 0")).join(" OR ");
     format!(
-        "{roles}SELECT pid, {leader}, backend_type, datid, usesysid, {role}, \
-         encode(textsend(application_name), 'escape'), client_addr, client_port, \
+        "SELECT pid, {leader}, backend_type, datid, usesysid, {role}, \
+         application_name, client_addr, client_port, \
          encode(timestamptz_send(backend_start), 'hex'), encode(timestamptz_send(xact_start), 'hex'), \
          encode(timestamptz_send(query_start), 'hex'), encode(timestamptz_send(state_change), 'hex'), \
          state, backend_xid IS NOT NULL, \
          CASE WHEN {calls} THEN encode(substring(textsend(query) for {SEARCHED_BYTES}), 'escape') \
          WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) \
          THEN encode(substring(textsend(query) for {QUERY_BYTES}), 'escape') END \
-         FROM pg_stat_get_activity(NULL){join} WHERE pid <> pg_backend_pid()"
+         FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()"
     )
 }
 
@@ -159,4 +179,14 @@ fn facts(version_num: u32) -> String {
          current_setting('max_connections'), current_setting('max_locks_per_transaction'), \
          current_setting('max_prepared_transactions'), pg_backend_pid()"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_holds_a_stem() {
+        assert!(SPELLINGS.iter().all(|spelling| STEMS.iter().any(|stem| spelling.contains(stem))));
+    }
 }

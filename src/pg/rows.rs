@@ -193,6 +193,7 @@ fn locks_of_row(cells: &Cells<'_>, locks: &mut Vec<LockRow>) -> Result<(), RowEr
             // int2 on the server, which shows it signed.
             let objsubid = cells.number::<i16>(5)?.cast_unsigned();
             for number in numbers(cells)? {
+                let number = number?;
                 let numbers = KeyNumbers { classid: high(number), objid: low(number), objsubid };
                 add(LockObject::Advisory(AdvisoryKey { database, numbers }));
             }
@@ -200,7 +201,7 @@ fn locks_of_row(cells: &Cells<'_>, locks: &mut Vec<LockRow>) -> Result<(), RowEr
         Some("relation") => {
             let database: Oid = cells.number(4)?;
             for relation in numbers(cells)? {
-                add(other("relation", format!("{database}/{relation}")));
+                add(other("relation", format!("{database}/{}", relation?)));
             }
         }
         Some(identity) => {
@@ -225,11 +226,12 @@ fn low(number: i64) -> u32 {
     number.cast_unsigned() as u32
 }
 
-/// An array of bigints as PostgreSQL writes it: `{1,-2}`.
-fn numbers(cells: &Cells<'_>) -> Result<Vec<i64>, RowError> {
+/// A bigint, or an array of them as PostgreSQL writes it: `{1,-2}`.
+fn numbers<'a>(cells: &Cells<'a>) -> Result<impl Iterator<Item = Result<i64, RowError>> + use<'a>, RowError> {
     let text = cells.needed(8)?;
-    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(|| cells.error(8))?;
-    inner.split(',').map(|number| number.parse().map_err(|_| cells.error(8))).collect()
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let error = cells.set;
+    Ok(inner.split(',').map(move |number| number.parse().map_err(|_| RowError::Column { set: error, column: 8 })))
 }
 
 /// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.
@@ -248,6 +250,8 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
     // Of a session that our role may not see, the query is a text of the server's own that says so.
     let visible = backend_start.is_some();
     let user = match cells.name(5)? {
+        // What the server calls a role that is dropped.
+        Some(name) if name.starts_with("unknown (OID=") => None,
         Some(name) => Some(name),
         None => role.and_then(|oid| names.roles.get(&oid).cloned()),
     };
@@ -264,7 +268,7 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
         datid,
         database: datid.and_then(|oid| names.databases.get(&oid).cloned()),
         user,
-        application: cells.name(6)?.unwrap_or_default(),
+        application: cells.text(6)?.unwrap_or_default().to_owned(),
         client_addr: cells.text(7)?.map(str::to_owned),
         client_port: cells.parsed(8)?,
         backend_start,

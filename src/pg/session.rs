@@ -16,6 +16,9 @@ use super::{Select, TableRows, connect, failure, lease, query, rows, statements,
 use crate::analysis::report::Failure;
 use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
 
+/// From so many locks per session on it costs the server less to send them in groups.
+const MANY_LOCKS: usize = 4;
+
 /// An open connection to a server.
 pub struct Session {
     client: Client,
@@ -31,6 +34,8 @@ pub struct Session {
     own_pid: Option<Pid>,
     /// Somebody lends us backends: see [`Snapshot::behind_pooler`].
     lent: bool,
+    /// Sessions have many locks each, as far as is known: the server sends them in groups.
+    grouped: bool,
     /// The last poll was answered only without the shared catalogs.
     resorted: bool,
 }
@@ -83,6 +88,7 @@ impl Session {
             memory: None,
             own_pid: None,
             lent: opened.lent,
+            grouped: true,
             resorted: false,
         })
     }
@@ -200,7 +206,7 @@ impl Session {
     }
 
     fn usual_poll(&mut self) -> Result<Snapshot, PollError> {
-        let message = query::poll(self.version_num, self.statement_timeout());
+        let message = query::poll(self.version_num, self.grouped, self.statement_timeout());
         let sets = self.sets(&message, query::POLL_SETS)?;
         let [before, locks, after, sessions, prepared, databases, facts] = sets.as_slice() else {
             return Err(rows::RowError::Sets { got: sets.len(), expected: query::POLL_SETS }.into());
@@ -212,6 +218,7 @@ impl Session {
         server.databases = names.databases.iter().map(|(oid, name)| (*oid, name.clone())).collect();
         let locks = rows::locks(locks)?;
         let sessions = rows::backends(sessions, &names)?;
+        self.grouped = locks.rows.len() > MANY_LOCKS * sessions.len();
         names.roles = sessions.iter().filter_map(|(backend, role)| Some(((*role)?, backend.user.clone()?))).collect();
         let snapshot = Snapshot {
             before_locks: rows::clock(before)?,

@@ -11,22 +11,18 @@ use crate::model::{Backend, BackendState, Pid, age};
 pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
     let Some(own) = context.backend(holder) else { return Vec::new() };
     let group = context.observed.group(own);
-    let beside = |other: &Backend| {
-        other.pid != holder
-            && other.is_client()
-            && other.database == own.database
-            && other.user == own.user
-            && akin(own, group, other, context.observed.group(other))
-    };
-    context
+    let mut found: Vec<Pid> = context
         .observed
-        .snapshot
-        .backends
-        .iter()
-        .filter(|other| beside(other) && !other.calls_advisory)
-        .filter(|other| works(context, other) && !waits_for(context, other.pid, holder))
+        .colleagues(own)
+        // Those that work come first.
+        .take_while(|other| works(context, other))
+        .filter(|other| other.pid != holder && !other.calls_advisory)
+        .filter(|other| akin(own, group, other, context.observed.group(other)))
+        .filter(|other| !waits_for(context, other.pid, holder))
         .map(|other| other.pid)
-        .collect()
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 /// The same application group; where one of the groups is empty, the same client address instead.

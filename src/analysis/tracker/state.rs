@@ -31,7 +31,7 @@ pub struct TrackerState {
     last: Moment,
     server_started: Time,
     checkpointer_started: Option<Time>,
-    holds: Vec<(AdvisoryKey, LockMode, HolderId, HoldMemory)>,
+    holds: Vec<(AdvisoryKey, LockMode, HolderId, Box<HoldMemory>)>,
     backends: BTreeMap<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: BTreeMap<String, Duration>,

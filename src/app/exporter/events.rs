@@ -1,10 +1,11 @@
 //! The event log: one line when a finding begins, changes its severity and ends; one when a target's polls begin to
 //! fail and when they are good again. Loki and grep then hold what labels must not. Statements are never logged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::analysis::report::{Ending, Failure, Finding, LockReport, Severity, TargetReport};
+use crate::analysis::report::{Ending, Failure, Finding, HolderReport, Severity, TargetReport};
+use crate::model::Pid;
 
 /// More keys, pids or waiters of one finding say little on a line.
 const LISTED: usize = 10;
@@ -41,8 +42,9 @@ impl EventLog {
             return;
         }
         let target = report.target.as_str();
+        let holders = Holders::of(report);
         let now: BTreeMap<String, Line> =
-            report.findings.iter().map(|finding| (finding.id.clone(), Line::new(report, finding))).collect();
+            report.findings.iter().map(|finding| (finding.id.clone(), Line::new(&holders, finding))).collect();
         let before = self.present.remove(target).unwrap_or_default();
         for (id, line) in &before {
             if !now.contains_key(id) {
@@ -80,13 +82,31 @@ impl EventLog {
     }
 }
 
+/// The holders of a report.
+struct Holders<'a> {
+    sessions: HashMap<Pid, &'a HolderReport>,
+    prepared: HashMap<&'a str, &'a HolderReport>,
+}
+
+impl<'a> Holders<'a> {
+    fn of(report: &'a TargetReport) -> Self {
+        let holders = || report.locks.iter().map(|lock| &*lock.holder);
+        Self {
+            sessions: holders().filter_map(|holder| Some((holder.pid?, holder))).collect(),
+            prepared: holders().filter_map(|holder| Some((holder.gid.as_deref()?, holder))).collect(),
+        }
+    }
+
+    /// The first of a finding's.
+    fn of_finding(&self, finding: &Finding) -> Option<&'a HolderReport> {
+        let session = finding.pids.iter().find_map(|pid| self.sessions.get(pid));
+        session.or_else(|| self.prepared.get(finding.gid.as_deref()?)).copied()
+    }
+}
+
 impl Line {
-    fn new(report: &TargetReport, finding: &Finding) -> Self {
-        let mine = |lock: &&LockReport| match lock.holder.pid {
-            Some(pid) => finding.pids.contains(&pid),
-            None => finding.gid.is_some() && lock.holder.gid == finding.gid,
-        };
-        let holder = report.locks.iter().find(mine).map(|lock| &lock.holder);
+    fn new(holders: &Holders<'_>, finding: &Finding) -> Self {
+        let holder = holders.of_finding(finding);
         let text = |value: Option<&String>| value.cloned().unwrap_or_default();
         let names = finding.key_reports.iter().filter_map(|key| key.names.first()).map(|name| name.name.as_str());
         let mut names: Vec<&str> = names.collect();
