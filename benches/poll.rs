@@ -1,0 +1,106 @@
+//! One poll, end to end, beside COPY of the same rows from the same server: the two take turns.
+//!
+//! `benches/run` calls it with a DSN and a number of rounds. It prints one line of medians, in milliseconds: how long
+//! each took, and the CPU time of the server's backend and of this process.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use pglockwatch::pg::{ConnInfo, ProcessEnvironment, Session};
+use postgres::{Client, NoTls};
+
+/// The rows that a poll is made of, as psql users would copy them out.
+const COPIES: [&str; 2] = [
+    "COPY (SELECT * FROM pg_locks WHERE locktype = 'advisory') TO STDOUT",
+    "COPY (SELECT pid, datname, usename, application_name, client_addr, client_port, backend_type, backend_start, \
+     xact_start, query_start, state_change, state, backend_xid, query FROM pg_stat_activity) TO STDOUT",
+];
+
+type Failed = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let [dsn, rounds] = arguments.as_slice() else {
+        println!("poll: benches/run measures it, on a server with a load");
+        return ExitCode::SUCCESS;
+    };
+    match measure(dsn, rounds) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What one kind of look cost, over all rounds.
+#[derive(Default)]
+struct Cost {
+    took: Vec<Duration>,
+    server: Vec<Duration>,
+    client: Vec<Duration>,
+}
+
+impl Cost {
+    fn add(&mut self, backend: i32, work: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
+        let (server, client) = (cpu(&backend.to_string())?, cpu("self")?);
+        let began = Instant::now();
+        work()?;
+        self.took.push(began.elapsed());
+        self.server.push(cpu(&backend.to_string())?.saturating_sub(server));
+        self.client.push(cpu("self")?.saturating_sub(client));
+        Ok(())
+    }
+
+    fn text(&self, name: &str) -> String {
+        let ms = |times: &[Duration]| {
+            let mut times = times.to_vec();
+            times.sort_unstable();
+            times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+        };
+        let [took, server, client] = [&self.took, &self.server, &self.client].map(|times| ms(times));
+        format!("{name}_ms={took:.3} {name}_server_ms={server:.3} {name}_client_ms={client:.3}")
+    }
+}
+
+/// CPU time of a process's main thread; a backend and this process have no other at work.
+fn cpu(pid: &str) -> Result<Duration, Failed> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
+    Ok(Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?))
+}
+
+fn measure(dsn: &str, rounds: &str) -> Result<String, Failed> {
+    let timeout = Duration::from_secs(60);
+    let environment = ProcessEnvironment;
+    let settings = ConnInfo::parse(dsn)
+        .and_then(|written| written.complete(&environment))
+        .map_err(|error| error.message().to_owned())?;
+    let mut copier = Client::connect(dsn, NoTls)?;
+    let copies = copier.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let mut session = Session::connect(&settings, &environment, timeout).map_err(|failure| failure.message)?;
+    let epoch = Instant::now();
+    let mut look = |cost: &mut Cost, backend: i32| {
+        cost.add(backend, || session.poll(epoch, &[]).map(drop).map_err(|failure| failure.message.into()))
+    };
+    look(&mut Cost::default(), copies)?;
+    let polls =
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'pglockwatch' ORDER BY backend_start DESC LIMIT 1";
+    let polls: i32 = copier.query_one(polls, &[])?.get(0);
+    let (mut poll, mut copy) = (Cost::default(), Cost::default());
+    let mut bytes = Vec::new();
+    for _ in 0..rounds.parse()? {
+        look(&mut poll, polls)?;
+        copy.add(copies, || {
+            for statement in COPIES {
+                bytes.clear();
+                copier.copy_out(statement)?.read_to_end(&mut bytes)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(format!("{} {}", poll.text("poll"), copy.text("copy")))
+}
