@@ -6,6 +6,7 @@
 
 mod carried;
 mod full;
+mod pooled;
 mod prepared;
 mod rights;
 mod scene;
@@ -52,7 +53,7 @@ type Play = fn(&Scene<'_>);
 
 /// All scenes of this version on one server, each in a database of its own.
 fn play(binaries: &Binaries) {
-    let scenes: [(&str, Play); 17] = [
+    let scenes: [(&str, Play); 20] = [
         ("idle holder", sessions::an_idle_holder_is_ended_and_nobody_else),
         ("idle holder at work", sessions::an_idle_holder_that_works_again_keeps_its_work),
         ("idle holder that let go", sessions::a_freed_lock_ends_nobody),
@@ -69,6 +70,9 @@ fn play(binaries: &Binaries) {
         ("lock cycle", waiters::one_session_of_a_cycle_is_cancelled),
         ("prepared transaction", prepared::a_prepared_transaction_is_finished_by_its_gid),
         ("carried lock", carried::a_busy_leak_is_freed_at_a_moment_of_rest),
+        ("leak behind a pool", pooled::a_leak_behind_a_transaction_pool_is_freed_and_no_client_harmed),
+        ("pooled connection", pooled::a_pooled_connection_is_ended_only_while_no_client_has_it),
+        ("replication connection", pooled::a_replication_connection_is_ended_only_at_rest),
         ("hidden sessions", rights::the_grant_lets_the_next_check_judge),
     ];
     let world = World::new(binaries, &["max_prepared_transactions=10"]);

@@ -18,7 +18,10 @@ use crate::support::server;
 use crate::support::session::{Identity, Session, superuser, superuser_of, text, wait_until};
 
 /// For anything that must happen, on a machine that is busy with the other tests.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(90);
+/// The program's --timeout in these tests, and how long it may take in all.
+const TIMEOUT: &str = "60s";
+const LOOK: Duration = Duration::from_secs(180);
 /// The program's thresholds in these tests.
 const THRESHOLD: &str = "100ms";
 /// So long a session must have rested or waited by the server's clock before the program looks.
@@ -40,7 +43,8 @@ impl World {
         superuser(&cluster)
             .batch_execute(
                 "CREATE ROLE app LOGIN; CREATE ROLE blind LOGIN; CREATE ROLE seer LOGIN; CREATE ROLE signaller LOGIN;
-                 CREATE ROLE oncall LOGIN; GRANT pg_monitor TO seer, oncall; GRANT pg_signal_backend TO signaller, oncall",
+                 CREATE ROLE oncall LOGIN; GRANT pg_monitor TO seer, oncall; GRANT pg_signal_backend TO signaller, oncall;
+                 CREATE ROLE replicator LOGIN REPLICATION",
             )
             .unwrap();
         let psql = Command::new("psql").arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -79,13 +83,27 @@ impl<'a> Scene<'a> {
         self.world.psql
     }
 
+    /// The database's name.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
     /// A session that a thread keeps.
     pub fn session(&self, user: &str, application_name: &str) -> Session {
+        self.connected(user, application_name, false)
+    }
+
+    /// The same, as a replication connection that takes SQL.
+    pub fn walsender(&self, user: &str, application_name: &str) -> Session {
+        self.connected(user, application_name, true)
+    }
+
+    fn connected(&self, user: &str, application_name: &str, replication: bool) -> Session {
         let who = Identity {
             user: user.to_owned(),
             database: self.database.clone(),
             application_name: application_name.to_owned(),
-            replication: false,
+            replication,
         };
         Session::connect(&self.world.cluster, &who).unwrap()
     }
@@ -139,10 +157,15 @@ impl<'a> Scene<'a> {
     /// Waits until the session has been in this state for longer than the threshold.
     #[track_caller]
     pub fn until_rests(&self, session: &Session, state: &str) {
+        self.until_pid_rests(session.pid, state);
+    }
+
+    /// The same for a session of somebody else, as a pooler's.
+    #[track_caller]
+    pub fn until_pid_rests(&self, pid: i32, state: &str) {
         self.until(&format!(
             "SELECT state = '{state}' AND clock_timestamp() - state_change > '{SETTLED}' FROM pg_stat_activity
-             WHERE pid = {}",
-            session.pid
+             WHERE pid = {pid}"
         ));
     }
 
@@ -233,8 +256,9 @@ impl<'a> Scene<'a> {
         let cluster = &self.world.cluster;
         let dsn = format!("host={} port={} user='{quoted}' dbname={}", cluster.host(), cluster.port(), self.database);
         let mut command = pglockwatch(self.home.path());
-        command.args(["--dsn", &dsn, "--idle-threshold", THRESHOLD, "--wait-threshold", THRESHOLD]).args(arguments);
-        let ran = run(command, SOON);
+        command.args(["--dsn", &dsn, "--idle-threshold", THRESHOLD, "--wait-threshold", THRESHOLD]);
+        command.args(["--timeout", TIMEOUT]).args(arguments);
+        let ran = run(command, LOOK);
         assert!(ran.stderr.is_empty() && !ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
         ran.stdout
     }
@@ -281,20 +305,29 @@ impl<'a> Scene<'a> {
     #[track_caller]
     pub fn psql(&self, user: &str, sql: &str) -> Vec<String> {
         let cluster = &self.world.cluster;
-        let mut command = Command::new("psql");
-        command.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-", "-U", user, "-d", &self.database]);
-        command.args(["-h", &cluster.host(), "-p", &cluster.port().to_string()]);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
-            command.env_remove(name);
-        }
-        command.env("PGOPTIONS", UNLIKE_THE_DEFAULTS).env("PGCLIENTENCODING", "UTF8").env("LC_ALL", "C.UTF-8");
-        let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        psql.stdin.take().unwrap().write_all(format!("{sql}\n").as_bytes()).unwrap();
-        let output = psql.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "psql: {said}\n{sql}");
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+        let (host, port) = (cluster.host(), cluster.port().to_string());
+        let to = ["-U", user, "-d", &self.database, "-h", &host, "-p", &port];
+        psql(&to, UNLIKE_THE_DEFAULTS, sql).unwrap_or_else(|said| panic!("psql: {said}\n{sql}"))
     }
+}
+
+/// Types SQL, and backslash commands, into psql. The error is what it said to stderr, even where it went on.
+pub fn psql(to: &[&str], options: &str, typed: &str) -> Result<Vec<String>, String> {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-"]).args(to);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
+        command.env_remove(name);
+    }
+    // An empty variable is none.
+    command.env("PGOPTIONS", options).env("PGCLIENTENCODING", "UTF8").env("LC_ALL", "C.UTF-8");
+    let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    psql.stdin.take().unwrap().write_all(format!("{typed}\n").as_bytes()).unwrap();
+    let output = psql.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() || !said.is_empty() {
+        return Err(said);
+    }
+    Ok(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
 /// The finding of this rule about these sessions, all of its `pids`.
