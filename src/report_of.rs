@@ -11,8 +11,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::analysis::report::{
-    Counts, Finding, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseTableReport, LockReport, NameReport,
-    PoolerReport, ScopeReport, ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
+    Counts, Finding, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseSubject, LeaseTableReport, LockReport,
+    NameReport, PoolerReport, ScopeReport, ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
 };
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed};
 use crate::keys::{Name, key};
@@ -342,6 +342,10 @@ fn finding(context: &Context<'_>, draft: &Draft) -> Finding {
         key_reports,
         pids: draft.pids.clone(),
         gid: draft.gid.clone(),
+        lease: match &draft.subject {
+            Subject::Lease { lease, row } => Some(LeaseSubject { lease: lease.clone(), row: row.clone() }),
+            _ => None,
+        },
         waiters: draft.waiters.clone(),
         longest_wait: longest.max_by_key(|waited| waited.duration),
         held: draft.held,

@@ -11,7 +11,7 @@ use crate::model::{Pid, Time};
 
 pub use finding::{Action, Advice, Finding, Severity};
 pub use guard::{GuardReport, HowLeft, LeftBehind};
-pub use lease::{LeaseReport, LeaseTableReport};
+pub use lease::{LeaseReport, LeaseSubject, LeaseTableReport};
 pub use lock::{
     FirstSeen, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport,
 };

@@ -137,6 +137,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
         database: Some("app".to_owned()),
         pids: lock.holder.pid.into_iter().collect(),
         gid: None,
+        lease: None,
         waiters: lock.waiters.iter().map(|waiter| waiter.pid).collect(),
         longest_wait: lock.waiters.first().map(|waiter| waiter.waited),
         held: Some(lock.held),

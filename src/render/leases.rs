@@ -47,19 +47,35 @@ pub(super) fn table(report: &TargetReport, most: usize, screen: Screen) -> Vec<S
         .collect()
 }
 
-fn row(table: &LeaseTableReport, lease: &LeaseReport) -> [String; 5] {
-    let name = style::safe(lease.name.as_deref().unwrap_or_default());
-    let database = table.database.as_deref().unwrap_or_default();
-    let expires = match (lease.expires_in, lease.expired_for) {
+/// `"nightly" (background work)`. Raw: its texts are a stranger's.
+pub fn title(table: &LeaseTableReport, lease: &LeaseReport) -> String {
+    format!("\"{}\" ({})", lease.name.as_deref().unwrap_or_default(), table.lease)
+}
+
+/// `expires in 3m10s`, `expired 10s ago`, `never expires`.
+pub fn expires(lease: &LeaseReport) -> String {
+    match (lease.expires, lease.expired_for) {
+        (None, _) => "never expires".to_owned(),
+        (Some(_), None) => format!("expires {}", when(lease)),
+        (Some(_), Some(_)) => format!("expired {}", when(lease)),
+    }
+}
+
+fn when(lease: &LeaseReport) -> String {
+    match (lease.expires_in, lease.expired_for) {
         (Some(left), _) => format!("in {}", style::duration(left)),
         (None, Some(past)) => format!("{} ago", style::duration(past)),
         (None, None) => "never".to_owned(),
-    };
+    }
+}
+
+fn row(table: &LeaseTableReport, lease: &LeaseReport) -> [String; 5] {
+    let database = table.database.as_deref().unwrap_or_default();
     [
-        format!("\"{name}\" ({}) in {}", style::safe(&table.lease), style::safe(database)),
+        format!("{} in {}", style::safe(&title(table, lease)), style::safe(database)),
         style::safe(lease.holder.as_deref().unwrap_or("nobody")).into_owned(),
         lease.held_for.map_or_else(|| "-".to_owned(), style::duration),
-        expires,
+        when(lease),
         if lease.overdue { "lease-overdue".to_owned() } else { String::new() },
     ]
 }

@@ -1,6 +1,6 @@
 //! A finding and what to do about it.
 
-use super::{HeldFor, KeyReport, Waited};
+use super::{HeldFor, KeyReport, LeaseSubject, Waited};
 use crate::model::{Pid, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
@@ -112,6 +112,8 @@ pub struct Finding {
     pub pids: Vec<Pid>,
     /// The prepared transaction.
     pub gid: Option<String>,
+    /// The lease, or the lease table.
+    pub lease: Option<LeaseSubject>,
     /// Who waits: chains that end at the subject.
     pub waiters: Vec<Pid>,
     /// The longest of them.

@@ -2,7 +2,18 @@
 
 use std::time::Duration;
 
+use super::Finding;
 use crate::model::Time;
+
+/// The lease that a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseSubject {
+    /// The name that the config gives the table.
+    pub lease: String,
+    /// The row's name and holder, empty where they are NULL; nothing where it is about the table, or about more rows
+    /// than have findings of their own.
+    pub row: Option<(String, String)>,
+}
 
 /// A lease table that the config names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,4 +53,20 @@ pub struct LeaseReport {
     pub expired_for: Option<Duration>,
     /// Past its expiry for at least the wait threshold.
     pub overdue: bool,
+}
+
+impl LeaseTableReport {
+    /// The finding about this row, or about the table.
+    pub fn finding<'a>(&self, row: Option<&LeaseReport>, findings: &'a [Finding]) -> Option<&'a Finding> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let wanted = row.map(|row| (text(&row.name), text(&row.holder)));
+        let about = |row: &Option<(String, String)>| {
+            let is_it = |lease: &LeaseSubject| lease.lease == self.lease && lease.row == *row;
+            findings.iter().find(|finding| finding.lease.as_ref().is_some_and(is_it))
+        };
+        match row {
+            Some(row) if !row.overdue => None,
+            _ => about(&wanted).or_else(|| about(&None)),
+        }
+    }
 }

@@ -189,7 +189,7 @@ const SIGNS: &[(&str, &str)] = &[
     (">=3m12s", "surely at least so long: PostgreSQL keeps no grant time"),
     ("<=12s", "at most so long: the wait was there at the first poll, before PostgreSQL 14"),
     ("(rule)", "silenced in the dictionary: shown, never counted"),
-    ("SCOPE", "session only where it was proved; unknown says just that"),
+    ("SCOPE", "session only where it was proved; unknown says just that; a lease is a row of a lease table"),
 ];
 
 /// All lines of the help.

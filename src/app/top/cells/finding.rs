@@ -30,6 +30,15 @@ fn severity(finding: &Finding) -> Cell {
 }
 
 fn keys(finding: &Finding) -> Cell {
+    if let Some(lease) = &finding.lease {
+        let table = format!("({})", safe(&lease.lease));
+        return match &lease.row {
+            Some((name, _)) => {
+                Cell::of_forms(vec![format!("\"{}\" {table}", safe(name)), format!("\"{}\"", safe(name))])
+            }
+            None => Cell::plain(format!("leases {table}")),
+        };
+    }
     let named = |place: usize| match finding.key_reports.get(place) {
         Some(key) => short_key(key),
         None => finding.keys.get(place).map(|key| safe(key).into_owned()).unwrap_or_default(),
@@ -54,6 +63,9 @@ fn keys(finding: &Finding) -> Cell {
 fn subject(report: &TargetReport, finding: &Finding) -> Cell {
     if let Some(holder) = holder_of(report, finding) {
         return Cell::of_forms(holder_forms(holder));
+    }
+    if let Some((_, holder)) = finding.lease.as_ref().and_then(|lease| lease.row.as_ref()) {
+        return if holder.is_empty() { Cell::new("nobody", Tone::Faint) } else { Cell::plain(safe(holder)) };
     }
     match (finding.pids.as_slice(), &finding.gid) {
         ([], Some(gid)) => Cell::plain(format!("prepared {}", safe(gid))),

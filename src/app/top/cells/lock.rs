@@ -25,10 +25,6 @@ pub(super) fn cell(report: &TargetReport, lock: &LockReport, column: Column) -> 
 }
 
 fn rule(report: &TargetReport, lock: &LockReport) -> Cell {
-    match worst_finding(report, lock) {
-        Some(finding) if finding.silenced.is_some() => Cell::new(format!("({})", finding.rule), Tone::Faint),
-        Some(finding) => Cell::new(finding.rule, Tone::Badge(finding.severity)),
-        None if lock.hold_expected => Cell::new("expected", Tone::Faint),
-        None => Cell::none(),
-    }
+    let expected = || if lock.hold_expected { Cell::new("expected", Tone::Faint) } else { Cell::none() };
+    super::rule(worst_finding(report, lock)).unwrap_or_else(expected)
 }

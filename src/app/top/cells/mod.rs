@@ -3,6 +3,7 @@
 mod branch;
 mod finding;
 mod key;
+mod lease;
 mod lock;
 mod pool;
 
@@ -10,7 +11,7 @@ use std::borrow::Cow;
 
 use super::columns::Column;
 use super::state::{Entry, Item, Row, State};
-use crate::analysis::report::{HeldFor, HolderReport, KeyReport, Severity, Waited};
+use crate::analysis::report::{Finding, HeldFor, HolderReport, KeyReport, Severity, Waited};
 use crate::model::Pid;
 use crate::render::style::{self, safe};
 use crate::render::table::place;
@@ -80,6 +81,7 @@ pub fn cell(state: &State, row: &Row, column: Column) -> Cell {
     let cell = match row.item {
         Item::Finding(_) => state.finding(row).map(|one| finding::cell(report, one, column)),
         Item::Lock(_) => state.lock(row).map(|one| lock::cell(report, one, column)),
+        Item::Lease(..) => state.lease(row).map(|(table, one)| lease::cell(report, table, one, column)),
         Item::Branch(place) => Some(branch::cell(state, report, place, column)),
         Item::Pool(place) => report.pools.get(place).map(|one| pool::cell(one, column)),
         Item::Key(place) => state.key_rows.get(place).map(|one| key::cell(state, one, column)),
@@ -103,6 +105,14 @@ fn event(entry: &Entry, column: Column) -> Cell {
         Column::Text => Cell::plain(safe(&entry.text)),
         _ => Cell::default(),
     }
+}
+
+/// The rule of the finding about a row, if there is one.
+fn rule(finding: Option<&Finding>) -> Option<Cell> {
+    finding.map(|finding| match finding.silenced {
+        Some(_) => Cell::new(format!("({})", finding.rule), Tone::Faint),
+        None => Cell::new(finding.rule, Tone::Badge(finding.severity)),
+    })
 }
 
 /// `612001 nightly-report`: whom to ask stands in the details.

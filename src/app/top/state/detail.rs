@@ -2,7 +2,7 @@
 
 use super::rows::{Item, Row};
 use super::tree::Node;
-use super::{Overlay, State, documents};
+use super::{Overlay, State, documents, leases};
 use crate::analysis::report::Severity;
 use crate::model::Time;
 use crate::render::runbook_facts::Section;
@@ -94,6 +94,10 @@ impl State {
         let doc = match row.item {
             Item::Finding(place) => documents::finding(report, report.findings.get(place)?),
             Item::Lock(place) => documents::lock(report, report.locks.get(place)?),
+            Item::Lease(..) => {
+                let (table, lease) = self.lease(row)?;
+                leases::document(report, table, lease)
+            }
             Item::Pool(place) => documents::pool(report, report.pools.get(place)?),
             Item::Branch(place) => match self.branches.get(place)?.node {
                 Node::Object(wait) => documents::object(report, report.waits.get(wait)?),

@@ -20,7 +20,7 @@ const SHOWN: usize = 20;
 /// Sections that a finding has and a lock words itself.
 const OF_THE_LOCK: [&str; 3] = ["Holder", "Also holds", "Waiting"];
 
-fn doc(report: &TargetReport, title: &str, database: Option<&str>) -> Doc {
+pub(super) fn doc(report: &TargetReport, title: &str, database: Option<&str>) -> Doc {
     let place = match database {
         Some(database) => format!("{} / {database}", report.target),
         None => report.target.clone(),
@@ -28,7 +28,7 @@ fn doc(report: &TargetReport, title: &str, database: Option<&str>) -> Doc {
     Doc { target: 0, severity: None, title: title.to_owned(), place, head: Vec::new(), sections: Vec::new(), sql: None }
 }
 
-fn list(title: &'static str, items: Vec<String>) -> Option<Section> {
+pub(super) fn list(title: &'static str, items: Vec<String>) -> Option<Section> {
     (!items.is_empty()).then_some(Section { title, body: Body::List(items) })
 }
 
@@ -85,7 +85,7 @@ pub(super) fn lock(report: &TargetReport, lock: &LockReport) -> Doc {
 }
 
 /// What the finding adds to what has been said.
-fn with_finding(report: &TargetReport, mut doc: Doc, finding: Option<&Finding>) -> Doc {
+pub(super) fn with_finding(report: &TargetReport, mut doc: Doc, finding: Option<&Finding>) -> Doc {
     let Some(finding) = finding else { return doc };
     doc.severity = finding.silenced.is_none().then_some(finding.severity);
     doc.title = format!("{}, {}", doc.title, finding.rule);

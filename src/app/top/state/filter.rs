@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::rows::{Item, Row, holder_of};
 use super::tree::{self, Node};
 use super::{Entry, State};
-use crate::analysis::report::{Finding, HolderReport, KeyReport, LockReport, PoolReport, TargetReport};
+use crate::analysis::report::{
+    Finding, HolderReport, KeyReport, LeaseReport, LeaseTableReport, LockReport, PoolReport, TargetReport,
+};
 use crate::model::Pid;
 
 pub(super) fn keep(state: &State, rows: &mut Vec<Row>) {
@@ -48,6 +50,11 @@ fn describe(state: &State, row: &Row, text: &mut String) {
         Item::Lock(_) => {
             if let Some(lock) = state.lock(row) {
                 describe_lock(lock, text);
+            }
+        }
+        Item::Lease(..) => {
+            if let Some((report, (table, lease))) = report.zip(state.lease(row)) {
+                describe_lease(report, table, lease, text);
             }
         }
         Item::Branch(place) => {
@@ -107,6 +114,9 @@ fn describe_finding(report: &TargetReport, finding: &Finding, text: &mut String)
     word(text, finding.severity.name());
     finding.key_reports.iter().for_each(|key| describe_key(key, text));
     finding.keys.iter().for_each(|key| word(text, key));
+    if let Some(lease) = &finding.lease {
+        word(text, &lease.lease);
+    }
     words(text, [&finding.database, &finding.gid]);
     finding.pids.iter().chain(&finding.waiters).for_each(|number| pid(text, *number));
     match holder_of(report, finding) {
@@ -122,6 +132,15 @@ fn describe_lock(lock: &LockReport, text: &mut String) {
     word(text, lock.mode);
     lock.rules.iter().for_each(|rule| word(text, rule));
     lock.waiters.iter().for_each(|waiter| pid(text, waiter.pid));
+}
+
+fn describe_lease(report: &TargetReport, table: &LeaseTableReport, lease: Option<&LeaseReport>, text: &mut String) {
+    word(text, "lease");
+    word(text, &table.lease);
+    word(text, &table.table);
+    words(text, [&table.database, &table.problem]);
+    words(text, lease.into_iter().flat_map(|lease| [&lease.name, &lease.holder]));
+    word(text, table.finding(lease, &report.findings).map_or("", |finding| finding.rule));
 }
 
 fn describe_branch(report: &TargetReport, node: Node, text: &mut String) {

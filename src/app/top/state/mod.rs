@@ -9,6 +9,7 @@ mod filter;
 mod history;
 mod keylist;
 mod keys;
+mod leases;
 mod list;
 mod mouse;
 mod rows;
@@ -41,7 +42,7 @@ const NOTICE: Duration = Duration::from_secs(8);
 pub enum View {
     /// What is wrong, worst first.
     Findings,
-    /// Every lock.
+    /// Every lock, and every lease.
     Locks,
     /// Who waits for whom.
     Waits,

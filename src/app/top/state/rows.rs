@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
 use super::tree::{self, Node};
-use super::{State, View, filter, keylist, sort};
+use super::{State, View, filter, keylist, leases, sort};
 use crate::analysis::report::{Finding, HolderReport, LockReport, Severity, TargetReport};
 
 /// What a row is about: a place in the target's report, or in the state's own lists.
@@ -18,6 +18,8 @@ pub enum Item {
     Finding(usize),
     /// Of `locks`.
     Lock(usize),
+    /// A row of one of `leases`; nothing for a table that could not be read.
+    Lease(usize, Option<usize>),
     /// Of [`State::branches`].
     Branch(usize),
     /// Of `pools`.
@@ -40,7 +42,7 @@ pub struct Row {
 }
 
 /// An id from what identifies a thing.
-fn id(parts: impl std::hash::Hash) -> u64 {
+pub(super) fn id(parts: impl std::hash::Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);
     hasher.finish()
@@ -115,8 +117,10 @@ impl State {
                 let urgency = (Reverse(worst.copied()), Reverse(lock.waiters.len()));
                 found.push((urgency, Row { id: lock_id(target, lock), target, item: Item::Lock(place) }));
             }
+            let leases = leases::rows(target, report).into_iter();
+            found.extend(leases.map(|(severity, row)| ((Reverse(severity), Reverse(0)), row)));
         }
-        // Equal ones stay in the Report's order: by key.
+        // Equal ones stay in the Report's order: by key, then leases by their expiry.
         found.sort_by_key(|(urgency, _)| *urgency);
         self.hidden = hidden;
         found.into_iter().map(|(_, row)| row).collect()

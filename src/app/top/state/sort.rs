@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::rows::{Item, Row};
 use super::{State, View};
-use crate::analysis::report::{Finding, LockReport};
+use crate::analysis::report::{Finding, LeaseReport, LockReport};
 use crate::app::top::cells;
 use crate::app::top::columns::Column;
 
@@ -36,6 +36,7 @@ fn by(state: &State, row: &Row, column: Column) -> By {
     let number = match row.item {
         Item::Finding(_) => state.finding(row).and_then(|finding| of_finding(finding, column)),
         Item::Lock(_) => state.lock(row).and_then(|lock| of_lock(lock, column)),
+        Item::Lease(..) => state.lease(row).and_then(|(_, lease)| of_lease(lease, column)),
         Item::Pool(place) => state
             .report(row.target)
             .and_then(|report| report.pools.get(place))
@@ -79,6 +80,16 @@ fn of_lock(lock: &LockReport, column: Column) -> Option<u128> {
         Column::State => nanoseconds(lock.holder.state_for),
         Column::Waiting => lock.waiters.len() as u128,
         Column::Longest => nanoseconds(lock.waiters.iter().map(|waiter| waiter.waited.duration).max()),
+        _ => return None,
+    })
+}
+
+/// Nobody is seen to wait for a lease.
+fn of_lease(lease: Option<&LeaseReport>, column: Column) -> Option<u128> {
+    Some(match column {
+        Column::Held => nanoseconds(lease.and_then(|lease| lease.held_for)),
+        Column::State => nanoseconds(lease.and_then(|lease| lease.expired_for)),
+        Column::Waiting | Column::Longest => 0,
         _ => return None,
     })
 }

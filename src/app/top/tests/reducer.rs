@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{SQL, World, example, expected, freed};
+use super::world::{SQL, World, example, expected, freed, lease, lease_table, with_leases};
 use crate::app::top::columns::Column;
 use crate::app::top::event::{Effect, Event, Key, Mouse};
 use crate::app::top::state::{Overlay, View};
@@ -405,4 +405,39 @@ fn no_key_on_no_screen_does_harm() {
             }
         }
     }
+}
+
+#[test]
+fn leases_are_rows_of_their_own_the_overdue_ones_first() {
+    let mut world = World::new((120, 40));
+    world.report(0, with_leases());
+    world.keys("2");
+    let names = |world: &World| -> Vec<String> {
+        let leases = world.state.rows.iter().filter_map(|row| world.state.lease(row));
+        leases.map(|(table, row)| row.map_or(table.lease.clone(), |row| row.name.clone().unwrap())).collect()
+    };
+    assert_eq!(names(&world), ["nightly", "jobs", "hourly", "registry"]);
+    // What is wrong stands before what is not, lease or lock.
+    let first_harmless =
+        world.state.rows.iter().position(|row| world.state.lock(row).is_some_and(|lock| lock.rules.is_empty()));
+    let late = world.state.rows.iter().position(|row| world.state.lease(row).is_some()).unwrap();
+    assert!(late < first_harmless.unwrap());
+    // A lease has no statement; what lets the table be read is one.
+    let place = |world: &World, name: &str| names(world).iter().position(|known| known == name).unwrap();
+    world.keys("/jobs");
+    world.key(Key::Enter);
+    assert_eq!((names(&world), place(&world, "jobs")), (vec!["jobs".to_owned()], 0));
+    assert_eq!(world.key(Key::Char('y')), [Effect::Copy("GRANT SELECT ON ops.jobs TO mon;".to_owned())]);
+    world.key(Key::Esc);
+    world.keys("/hourly");
+    world.key(Key::Enter);
+    assert!(world.key(Key::Char('y')).is_empty());
+    // Rows that nobody can tell apart are all there.
+    let mut report = example();
+    report.leases = vec![lease_table("work", vec![lease("a", None, -95), lease("a", None, -95)])];
+    let mut world = World::new((120, 40));
+    world.report(0, report);
+    world.keys("2G");
+    let ids: std::collections::HashSet<u64> = world.state.rows.iter().map(|row| row.id).collect();
+    assert_eq!((ids.len(), names(&world).len()), (world.state.rows.len(), 2));
 }

@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 
-use super::world::{World, freed, screen_in};
+use super::world::{World, freed, lease, lease_table, screen_in, with_leases};
 use crate::app::top::event::{Event, Key};
 use crate::app::top::theme::Theme;
 use crate::app::top::view;
@@ -69,6 +69,21 @@ fn details_help_and_picker() {
 }
 
 #[test]
+fn leases_stand_beside_the_locks() {
+    for size in SIZES {
+        let mut world = World::new(size);
+        world.report(0, with_leases());
+        expect("leases-findings", &world);
+        world.keys("2");
+        expect("leases", &world);
+        world.keys("/nightly");
+        world.key(Key::Enter);
+        world.key(Key::Enter);
+        expect("detail-lease", &world);
+    }
+}
+
+#[test]
 fn filter_pause_and_silence() {
     for size in SIZES {
         let mut world = World::example(size);
@@ -94,13 +109,22 @@ fn filter_pause_and_silence() {
 fn hostile_names_stay_in_their_cells() {
     for size in SIZES {
         let mut world = World::new(size);
-        world.report(0, fixture::hostile());
+        let mut report = fixture::hostile();
+        let evil = report.target.clone();
+        report.leases = vec![lease_table(&evil, vec![lease(&evil, Some(&evil), -95)])];
+        report.leases[0].table.clone_from(&evil);
+        world.report(0, report);
         for key in "123456".chars() {
             world.keys(&key.to_string());
             world.key(Key::Enter);
             let detail = world.screen();
             world.key(Key::Esc);
-            for screen in [detail, world.screen()] {
+            // The lease is the last of the locks.
+            world.keys("G");
+            world.key(Key::Enter);
+            let last = world.screen();
+            world.key(Key::Esc);
+            for screen in [detail, last, world.screen()] {
                 assert!(screen.chars().all(|c| c == '\n' || !c.is_control()), "{screen:?}");
                 assert!(!screen.contains('\u{202e}'), "{screen:?}");
                 assert_eq!(screen.lines().count(), usize::from(size.1));

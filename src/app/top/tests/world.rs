@@ -7,7 +7,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::analysis::report::{
-    Action, Failure, FailureKind, HolderReport, LockReport, PoolReport, Severity, TargetReport, WaitReport, Waited,
+    Action, Failure, FailureKind, Finding, HolderReport, LeaseReport, LeaseSubject, LeaseTableReport, LockReport,
+    PoolReport, Severity, TargetReport, WaitReport, Waited,
 };
 use crate::app::top::event::{Effect, Event, Key};
 use crate::app::top::state::{Declared, State, Target};
@@ -181,5 +182,70 @@ pub fn freed() -> TargetReport {
     report.waits = vec![wait(5012, 63, "8675309", &[4990], &[4990])];
     report.sampled_at = report.sampled_at.map(|at| at + Duration::from_secs(2));
     report.counts.waiters = 1;
+    report
+}
+
+pub fn lease(name: &str, holder: Option<&str>, expires: i64) -> LeaseReport {
+    let seconds = Duration::from_secs(expires.unsigned_abs());
+    LeaseReport {
+        name: Some(name.to_owned()),
+        holder: holder.map(str::to_owned),
+        taken: Some(fixture::time() - Duration::from_secs(300)),
+        held_for: Some(Duration::from_secs(300)),
+        expires: Some(if expires > 0 { fixture::time() + seconds } else { fixture::time() - seconds }),
+        expires_in: (expires > 0).then_some(seconds),
+        expired_for: (expires <= 0).then_some(seconds),
+        overdue: expires <= -10,
+    }
+}
+
+pub fn lease_table(name: &str, leases: Vec<LeaseReport>) -> LeaseTableReport {
+    LeaseTableReport {
+        lease: name.to_owned(),
+        table: "public.leases".to_owned(),
+        database: Some("app".to_owned()),
+        problem: None,
+        total: leases.len() as u64,
+        overdue: leases.iter().filter(|lease| lease.overdue).count() as u64,
+        leases,
+    }
+}
+
+/// The example beside a table with an overdue lease, and one that cannot be read.
+pub fn with_leases() -> TargetReport {
+    let mut report = example();
+    let never = LeaseReport { expires: None, expires_in: None, ..lease("registry", Some("node-1"), 1) };
+    let leases = vec![lease("nightly", Some("worker-7"), -95), lease("hourly", Some("worker-3"), 200), never];
+    let closed = LeaseTableReport {
+        database: None,
+        problem: Some("The lease table ops.jobs (jobs) cannot be read: permission denied for table jobs.".to_owned()),
+        table: "ops.jobs".to_owned(),
+        ..lease_table("jobs", Vec::new())
+    };
+    report.leases = vec![lease_table("work", leases), closed];
+    let finding = |lease: &str, row: Option<(&str, &str)>, severity, summary: &str| Finding {
+        lease: Some(LeaseSubject {
+            lease: lease.to_owned(),
+            row: row.map(|(name, holder)| (name.to_owned(), holder.to_owned())),
+        }),
+        id: format!("lease of {lease}"),
+        summary: summary.to_owned(),
+        detail: Vec::new(),
+        keys: Vec::new(),
+        key_reports: Vec::new(),
+        key_count: 0,
+        pids: Vec::new(),
+        waiters: Vec::new(),
+        longest_wait: None,
+        held: None,
+        ..fixture::finding("lease-overdue", severity, &report.locks[1])
+    };
+    let late = "The lease \"nightly\" of \"worker-7\" in public.leases (work) ran out 1m35s ago.";
+    let mut late = finding("work", Some(("nightly", "worker-7")), Severity::Warning, late);
+    late.advice.steps = vec!["Find out whether \"worker-7\" still runs: an expiry ends no process.".to_owned()];
+    let closed = "The lease table ops.jobs (jobs) cannot be read: permission denied for table jobs.";
+    let mut closed = finding("jobs", None, Severity::Unknown, closed);
+    closed.advice.sql = Some("GRANT SELECT ON ops.jobs TO mon;".to_owned());
+    report.findings.extend([late, closed]);
     report
 }

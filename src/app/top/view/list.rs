@@ -35,7 +35,12 @@ pub(super) fn draw(state: &State, areas: &Areas, canvas: &mut Canvas<'_>) {
 
 fn title(state: &State, areas: &Areas, canvas: &mut Canvas<'_>) {
     let mut words = state.view.title().to_owned();
-    if state.rows.len() < state.unfiltered {
+    let of = |is: fn(&Item) -> bool| state.rows.iter().filter(|row| is(&row.item)).count();
+    let leases = of(|item| matches!(item, Item::Lease(_, Some(_))));
+    if leases > 0 && state.rows.len() == state.unfiltered {
+        let locks = of(|item| matches!(item, Item::Lock(_)));
+        words = format!("{words} {locks}, {} beside them", count(leases, "lease"));
+    } else if state.rows.len() < state.unfiltered {
         words = format!("{words} {} of {}", state.rows.len(), state.unfiltered);
     } else if state.view != View::Waits && !state.rows.is_empty() {
         words = format!("{words} {}", state.rows.len());
