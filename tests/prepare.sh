@@ -256,20 +256,21 @@ want_postgres_exporter() {
     fi
 }
 
-# A real pooler. Debian's package starts one as a service, which nobody asked for: it is stopped again.
-want_pgbouncer() {
-    local program
-    for program in "$(command -v pgbouncer)" /usr/sbin/pgbouncer /usr/local/sbin/pgbouncer; do
+# A real pooler: its program and its package. Debian's package starts it as a service, which nobody asked for: it is
+# stopped again.
+want_pooler() {
+    local name=$1 package=$2 program
+    for program in "$(command -v "$name")" "/usr/sbin/$name" "/usr/local/sbin/$name"; do
         [ -n "$program" ] && [ -x "$program" ] && return
     done
-    can_install && install_packages pgbouncer || {
-        say "Could not install: pgbouncer"
+    can_install && install_packages "$package" || {
+        say "Could not install: $package"
         return 0
     }
     if command -v systemctl >/dev/null; then
-        "${as_root[@]}" systemctl disable --quiet --now pgbouncer 2>/dev/null || true
-    elif [ -x /etc/init.d/pgbouncer ]; then
-        "${as_root[@]}" /etc/init.d/pgbouncer stop >/dev/null 2>&1 || true
+        "${as_root[@]}" systemctl disable --quiet --now "$package" 2>/dev/null || true
+    elif [ -x "/etc/init.d/$package" ]; then
+        "${as_root[@]}" "/etc/init.d/$package" stop >/dev/null 2>&1 || true
     fi
 }
 
@@ -302,21 +303,4 @@ make_minimal_debian() {
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
         --dpkgopt='path-exclude=/usr/share/man/*' --aptopt='Acquire::Languages "none"' \
         "$1" "$2/root.tar" </dev/null >&2 && (cd "$2" && apt-get download -qq -o APT::Sandbox::User=root libssl3 >&2)
-}
-
-# Another one, which behaves otherwise. Its service is stopped in the same way.
-want_pgpool() {
-    local program
-    for program in "$(command -v pgpool)" /usr/sbin/pgpool /usr/local/sbin/pgpool; do
-        [ -n "$program" ] && [ -x "$program" ] && return
-    done
-    can_install && install_packages pgpool2 || {
-        say "Could not install: pgpool2"
-        return 0
-    }
-    if command -v systemctl >/dev/null; then
-        "${as_root[@]}" systemctl disable --quiet --now pgpool2 2>/dev/null || true
-    elif [ -x /etc/init.d/pgpool2 ]; then
-        "${as_root[@]}" /etc/init.d/pgpool2 stop >/dev/null 2>&1 || true
-    fi
 }

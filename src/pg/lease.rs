@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use postgres::error::{DbError, Severity, SqlState};
 use postgres::{Client, SimpleQueryRow};
 
+use super::read_error::ReadError;
 use super::{failure, rows, text};
 use crate::model::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases, Time};
 use crate::quote::identifier;
@@ -47,10 +48,9 @@ pub(super) fn read_all(client: &mut Client, tables: &[LeaseTable], until: Instan
         } else if share < LEAST {
             Err(problem("was not read: the locks took all the time that a poll has", "A longer --timeout may help."))
         } else {
-            read(client, table, share.min(MOST)).map_err(|error| {
-                let problem = error.problem(table);
-                lost = !error.goes_on() || client.simple_query("ROLLBACK").is_err();
-                problem
+            read(client, table, share.min(MOST)).unwrap_or_else(|error| {
+                lost = !goes_on(&error) || client.simple_query("ROLLBACK").is_err();
+                Err(problem_of(&error, table))
             })
         };
         reads.push(LeaseRead { lease: table.lease.clone(), table: name(table), outcome });
@@ -147,30 +147,8 @@ fn has_no_zone(type_name: &str) -> bool {
     matches!(type_name, "date" | "timestamp without time zone")
 }
 
-/// How reading failed.
-enum ReadError {
-    Client(postgres::Error),
-    Rows(rows::RowError),
-    /// A column and its type, which is no time.
-    Type {
-        column: String,
-        type_name: String,
-    },
-}
-
-impl From<postgres::Error> for ReadError {
-    fn from(error: postgres::Error) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<rows::RowError> for ReadError {
-    fn from(error: rows::RowError) -> Self {
-        Self::Rows(error)
-    }
-}
-
-fn read(client: &mut Client, table: &LeaseTable, timeout: Duration) -> Result<Leases, ReadError> {
+/// The leases, or what is wrong with the table although it could be read.
+fn read(client: &mut Client, table: &LeaseTable, timeout: Duration) -> Result<Result<Leases, LeaseProblem>, ReadError> {
     let sets = rows::result_sets(client.simple_query(&message(table, timeout))?, SETS)?;
     let [_, facts, leases] = sets.as_slice() else {
         return Err(rows::RowError::Sets { got: sets.len(), expected: SETS }.into());
@@ -182,7 +160,9 @@ fn read(client: &mut Client, table: &LeaseTable, timeout: Duration) -> Result<Le
         [(&table.expires, Some(expires_type.clone())), (table.taken.as_ref().unwrap_or(&table.name), taken_type)];
     for (column, type_name) in columns {
         if let Some(type_name) = type_name.filter(|type_name| !is_moment(type_name)) {
-            return Err(ReadError::Type { column: column.clone(), type_name });
+            let what = format!("cannot be read: its column {} is of type {type_name}, not a time", identifier(column));
+            let hint = "Name a view that shows the expiry as timestamptz, or as seconds since 1970.";
+            return Ok(Err(problem(&what, hint)));
         }
     }
     let lease = |row: &SimpleQueryRow| {
@@ -193,14 +173,14 @@ fn read(client: &mut Client, table: &LeaseTable, timeout: Duration) -> Result<Le
             taken: moment_of(row, 3)?,
         })
     };
-    Ok(Leases {
+    Ok(Ok(Leases {
         database: string(facts, 6)?.unwrap_or_default(),
         at: moment_of(facts, 0)?.ok_or(rows::RowError::Column { set: SET, column: 0 })?,
         total: number(facts, 1)?,
         overdue: number(facts, 2)?,
         assumed_zone: string(facts, 5)?.filter(|_| has_no_zone(&expires_type)),
         rows: leases.iter().map(lease).collect::<Result<_, _>>()?,
-    })
+    }))
 }
 
 const SET: &str = "lease table";
@@ -223,36 +203,23 @@ fn moment_of(row: &SimpleQueryRow, column: usize) -> Result<Option<Time>, rows::
     Ok(cell(row, column)?.and_then(rows::time))
 }
 
-impl ReadError {
-    /// Whether the connection can be used again.
-    fn goes_on(&self) -> bool {
-        match self {
-            Self::Client(error) => {
-                let severity = error.as_db_error().and_then(DbError::parsed_severity);
-                error.as_db_error().is_some() && !matches!(severity, Some(Severity::Fatal | Severity::Panic))
-            }
-            Self::Rows(_) => false,
-            Self::Type { .. } => true,
-        }
-    }
+/// Whether the connection can be used again.
+fn goes_on(error: &ReadError) -> bool {
+    let ReadError::Client(error) = error else { return false };
+    let severity = error.as_db_error().and_then(DbError::parsed_severity);
+    error.as_db_error().is_some() && !matches!(severity, Some(Severity::Fatal | Severity::Panic))
+}
 
-    /// What it means for whoever wrote the config.
-    fn problem(&self, table: &LeaseTable) -> LeaseProblem {
-        let error = match self {
-            Self::Client(error) => error,
-            Self::Rows(error) => {
-                return problem(&format!("cannot be read: {error}"), "Connect to the server itself, not to a proxy.");
-            }
-            Self::Type { column, type_name } => {
-                let what =
-                    format!("cannot be read: its column {} is of type {type_name}, not a time", identifier(column));
-                return problem(&what, "Name a view that shows the expiry as timestamptz, or as seconds since 1970.");
-            }
-        };
-        let Some(db) = error.as_db_error() else {
-            return problem("was not read: the connection was lost", "The next poll tries again.");
-        };
-        refused(db, table)
+/// What it means for whoever wrote the config.
+fn problem_of(error: &ReadError, table: &LeaseTable) -> LeaseProblem {
+    match error {
+        ReadError::Rows(error) => {
+            problem(&format!("cannot be read: {error}"), "Connect to the server itself, not to a proxy.")
+        }
+        ReadError::Client(error) => match error.as_db_error() {
+            Some(db) => refused(db, table),
+            None => problem("was not read: the connection was lost", "The next poll tries again."),
+        },
     }
 }
 

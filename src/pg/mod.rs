@@ -16,6 +16,7 @@ mod lease;
 mod passfile;
 mod plain;
 mod query;
+mod read_error;
 mod rows;
 mod session;
 mod statements;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use postgres::error::SqlState;
 use postgres::{Client, SimpleQueryRow};
 
+use super::read_error::ReadError;
 use super::{failure, rows, text};
 use crate::analysis::report::Failure;
 use crate::model::{ServerFacts, Setting, StatementRow};
@@ -75,23 +76,6 @@ fn statements(schema: &str, mean_exec_time: bool, info: bool) -> String {
          LEFT JOIN pg_database AS d ON d.oid = s.dbid WHERE {calls} ORDER BY s.calls DESC LIMIT {};COMMIT",
         MOST + 1
     )
-}
-
-enum ReadError {
-    Client(postgres::Error),
-    Rows(rows::RowError),
-}
-
-impl From<postgres::Error> for ReadError {
-    fn from(error: postgres::Error) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<rows::RowError> for ReadError {
-    fn from(error: rows::RowError) -> Self {
-        Self::Rows(error)
-    }
 }
 
 /// Reads over a connection that is used for nothing else.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use postgres::error::SqlState;
 use postgres::{Client, SimpleQueryRow};
 
+use super::read_error::ReadError;
 use super::{failure, rows, text};
 use crate::analysis::report::{Failure, FailureKind};
 use crate::quote::identifier;
@@ -66,24 +67,6 @@ fn begin(timeout: Duration) -> String {
          ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), ('standard_conforming_strings', 'on'), \
          ('intervalstyle', 'postgres_verbose')) AS setting (name, value)"
     )
-}
-
-/// How reading failed.
-enum ReadError {
-    Client(postgres::Error),
-    Rows(rows::RowError),
-}
-
-impl From<postgres::Error> for ReadError {
-    fn from(error: postgres::Error) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<rows::RowError> for ReadError {
-    fn from(error: rows::RowError) -> Self {
-        Self::Rows(error)
-    }
 }
 
 /// Reads over a connection that is used for nothing else.
