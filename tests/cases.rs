@@ -7,38 +7,27 @@ use std::path::Path;
 
 use crate::runner::format::Case;
 use crate::runner::pool;
-use crate::support::{say, server};
+use crate::support::server;
+
+const WHAT: &str = "all cases";
 
 #[test]
 fn on_postgresql_12() {
-    on_major(12);
+    server::on_major(12, WHAT, play);
 }
 
 #[test]
 fn on_postgresql_15_or_what_the_machine_has() {
-    let binaries = server::any();
-    if binaries.major != 15 {
-        say(&format!("SKIPPED: no PostgreSQL 15 here; the cases run on {} instead", binaries.major));
-    }
-    // The other two tests have their own servers.
-    play(&binaries, binaries.major);
+    server::on_15_or_any(WHAT, play);
 }
 
 #[test]
 fn on_postgresql_18() {
-    on_major(18);
+    server::on_major(18, WHAT, play);
 }
 
-fn on_major(major: u32) {
-    match server::of_major(major) {
-        Some(binaries) => play(&binaries, major),
-        None => say(&format!(
-            "SKIPPED: all cases on PostgreSQL {major}, which is not on this machine (tests/run fetches it)"
-        )),
-    }
-}
-
-fn play(binaries: &pglockwatch::app::demo::Binaries, major: u32) {
+fn play(binaries: &pglockwatch::app::demo::Binaries) {
+    let major = binaries.major;
     let (cases, left_out): (Vec<Case>, Vec<Case>) = read().into_iter().partition(|case| case.runs_on(major));
     let titles: BTreeMap<_, _> =
         cases.iter().map(|case| (case.name.clone(), (case.title.clone(), case.why.clone()))).collect();

@@ -4,11 +4,11 @@
 mod markdown;
 mod naive;
 mod screen;
+mod sql;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::num::NonZeroU16;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -20,12 +20,11 @@ use pglockwatch::app::demo::{DemoError, Planted, run};
 use pglockwatch::cli::{self, demo::DemoArgs};
 use pglockwatch::config;
 use pglockwatch::keys::Dictionary;
-use pglockwatch::rules::{self, pages};
+use pglockwatch::rules;
 
 use crate::exporter::harness::Exporter;
 use crate::support::pty::Terminal;
 use crate::support::server;
-use crate::support::session::{superuser, text};
 use markdown::{Document, blocks};
 use screen::Screen;
 
@@ -168,28 +167,6 @@ fn write(readme: &mut Document, wrong: &[(Screen, String)]) {
 }
 
 #[test]
-fn every_sql_block_runs() {
-    let cluster = server::start(&server::any(), &["max_prepared_transactions=5".to_owned()]);
-    let mut client = superuser(&cluster);
-    let mut failed = String::new();
-    let mut try_all = |name: &str, text_of: &str| {
-        for block in blocks(text_of).iter().filter(|block| block.language == "sql") {
-            if let Err(error) = client.batch_execute(&block.text) {
-                writeln!(failed, "{name}:{}: {}", block.line, text(&error)).unwrap();
-                let _ = client.batch_execute("ROLLBACK");
-            }
-        }
-    };
-    for document in Document::all() {
-        try_all(&document.path.display().to_string(), &document.text);
-    }
-    for rule in rules::ALL {
-        try_all(&format!("src/rules/pages/{}.md", rule.name()), pages::page(rule.name()).unwrap());
-    }
-    assert!(failed.is_empty(), "{failed}");
-}
-
-#[test]
 fn every_toml_block_is_read_without_a_complaint() {
     let mut seen = 0;
     for document in Document::all() {
@@ -289,27 +266,4 @@ fn every_link_and_path_leads_somewhere() {
         }
     }
     assert!(dead.is_empty(), "these lead nowhere:\n{dead}");
-}
-
-#[test]
-fn psql_takes_the_sql_of_the_readme_as_it_is() {
-    let cluster = server::start(&server::any(), &[]);
-    let sql: String = Document::read("README.md").blocks("sql").iter().map(|block| block.text.clone()).collect();
-    let port = cluster.port().to_string();
-    let spawned = Command::new("psql")
-        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", &port, "-U", "postgres", "postgres"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut psql = match spawned {
-        Ok(psql) => psql,
-        Err(error) => {
-            crate::support::say(&format!("SKIPPED: the README's SQL in psql, which does not start here: {error}"));
-            return;
-        }
-    };
-    psql.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
-    let output = psql.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -17,35 +17,24 @@ use std::thread;
 
 use pglockwatch::app::demo::Binaries;
 
-use crate::support::{say, server};
+use crate::support::server;
 use scene::{Scene, World};
+
+const WHAT: &str = "the statements";
 
 #[test]
 fn on_postgresql_12() {
-    on_major(12);
+    server::on_major(12, WHAT, play);
 }
 
 #[test]
 fn on_postgresql_15_or_what_the_machine_has() {
-    let binaries = server::any();
-    if binaries.major != 15 {
-        say(&format!("SKIPPED: no PostgreSQL 15 here; the statements are tried on {} instead", binaries.major));
-    }
-    play(&binaries);
+    server::on_15_or_any(WHAT, play);
 }
 
 #[test]
 fn on_postgresql_18() {
-    on_major(18);
-}
-
-fn on_major(major: u32) {
-    match server::of_major(major) {
-        Some(binaries) => play(&binaries),
-        None => say(&format!(
-            "SKIPPED: the statements on PostgreSQL {major}, which is not on this machine (tests/run fetches it)"
-        )),
-    }
+    server::on_major(18, WHAT, play);
 }
 
 /// One scene, from planting to what came of it.

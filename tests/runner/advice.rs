@@ -9,6 +9,7 @@ use postgres::{Client, SimpleQueryMessage};
 use serde_json::Value;
 
 use super::format::Case;
+use crate::support::psql;
 use crate::support::session::{superuser, text, wait_until};
 
 /// A busy holder is at rest only between two statements: the guarded statement may have to be run again.
@@ -20,6 +21,7 @@ pub fn complaints(case: &Case, cluster: &Cluster, report: &Value) -> Vec<String>
     let findings = report["targets"][0]["findings"].as_array().cloned().unwrap_or_default();
     let mut complaints: Vec<String> =
         findings.iter().filter_map(|finding| parses(&mut client, finding).err()).collect();
+    complaints.extend(psql_takes(cluster, &findings).err());
     if let Some(key) = &case.expect.advice_frees {
         complaints.extend(frees(&mut client, &findings, key).err());
     }
@@ -29,15 +31,39 @@ pub fn complaints(case: &Case, cluster: &Cluster, report: &Value) -> Vec<String>
 /// A SELECT is prepared, which parses it, checks every name in it, refuses a second statement, and runs nothing.
 fn parses(client: &mut Client, finding: &Value) -> Result<(), String> {
     let Some(sql) = finding["advice"]["sql"].as_str() else { return Ok(()) };
-    let action = finding["advice"]["action"].as_str().unwrap_or_default();
-    if action == "grant" {
-        return if sql.starts_with("GRANT ") { Ok(()) } else { Err(format!("a grant is not a GRANT: {sql}")) };
-    }
-    if action == "reconnect-pooler" {
-        return Ok(());
+    if finding["advice"]["action"] == "grant" {
+        let granted = client.batch_execute(&format!("BEGIN; {sql}"));
+        let undone = client.batch_execute("ROLLBACK");
+        return granted.and(undone).map_err(|error| format!("the suggested GRANT fails: {}: {sql}", text(&error)));
     }
     let prepared = client.prepare(sql).map_err(|error| format!("the suggested SQL fails: {}: {sql}", text(&error)))?;
     if prepared.columns().is_empty() { Err(format!("the suggested SQL returns no row: {sql}")) } else { Ok(()) }
+}
+
+/// Everything that is to be typed into psql, in a statement of its own or in a step, is understood by psql and by the
+/// server: `\gdesc` describes what would come, and runs nothing.
+fn psql_takes(cluster: &Cluster, findings: &[Value]) -> Result<(), String> {
+    let of = |finding: &Value| {
+        let steps = finding["advice"]["steps"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let typed = steps.filter_map(|step| step.split_once('\n')).map(|(_, typed)| typed.to_owned());
+        let sql = finding["advice"]["sql"].as_str().map(str::to_owned);
+        typed.filter(|typed| !is_elsewhere(typed)).chain(sql).collect::<Vec<_>>()
+    };
+    let script: String = findings.iter().flat_map(of).fold(String::new(), |script, typed| {
+        let statement = typed.trim_end().trim_end_matches("\\gexec").trim_end().trim_end_matches(';');
+        script + statement + "\n\\gdesc\n"
+    });
+    if script.is_empty() || !psql::is_here() {
+        return Ok(());
+    }
+    let (host, port) = (cluster.host(), cluster.port().to_string());
+    let to = ["-h", &host, "-p", &port, "-U", "postgres", "-d", "postgres"];
+    psql::typed(&to, "", &script).map(drop).map_err(|said| format!("psql refuses: {said}{script}"))
+}
+
+/// Commands of a shell, links, and what is typed into PgBouncer's console.
+fn is_elsewhere(typed: &str) -> bool {
+    ["pglockwatch ", "http://", "https://", "RECONNECT ", "SHOW SERVERS;"].iter().any(|start| typed.starts_with(start))
 }
 
 fn frees(client: &mut Client, findings: &[Value], key: &str) -> Result<(), String> {

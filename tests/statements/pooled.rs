@@ -1,10 +1,14 @@
 //! A lock that was left on the server connection of a real PgBouncer, and one of a replication connection.
 
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
 use postgres::{Client, NoTls};
 use serde_json::Value;
 
-use super::scene::{SOON, Scene, for_another_session, psql, rows, sql_of};
+use super::scene::{SOON, Scene, findings_of, for_another_session, rows, sql_of};
 use crate::support::pgbouncer::Pooler;
+use crate::support::psql;
 use crate::support::session::{single, wait_until};
 
 const GONE: &str = "nothing done: session gone";
@@ -16,7 +20,7 @@ const TERMINATED: &str = "terminated";
 /// A PgBouncer with a transaction pool `tx` of so many connections to the scene's database.
 fn pooler(scene: &Scene<'_>, size: u32) -> Option<Pooler> {
     let line = format!("dbname={} pool_mode=transaction pool_size={size}", scene.database());
-    // It would close a connection for each client that logs in, or none for an hour: neither may happen in between.
+    // Neither limit may close a connection in the middle of a scene.
     Pooler::start(scene.cluster(), &[("tx", &line)], &["server_idle_timeout = 3600", "server_lifetime = 3600"])
 }
 
@@ -41,10 +45,22 @@ fn leak(scene: &Scene<'_>, culprit: &mut Client, key: i64) -> i32 {
 }
 
 /// The finding of this rule about this backend.
+fn about(printed: &str, rule: &str, pid: i32) -> Option<Value> {
+    let is_it = |finding: &Value| finding["rule"] == rule && finding["pids"] == Value::from(vec![pid]);
+    findings_of(printed).into_iter().find(is_it)
+}
+
+/// Looks, as `oncall`, until this is printed: on a busy machine PgBouncer may not have answered in time.
 #[track_caller]
-fn about(findings: &[Value], rule: &str, pid: i32) -> Value {
-    let found = findings.iter().find(|finding| finding["rule"] == rule && finding["pids"] == Value::from(vec![pid]));
-    found.unwrap_or_else(|| panic!("no {rule} about {pid}: {findings:#?}")).clone()
+fn printed<T>(scene: &Scene<'_>, arguments: &[&str], wanted: impl Fn(&str) -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        let ran = scene.ran("oncall", arguments);
+        if let Some(found) = wanted(&ran.stdout) {
+            return found;
+        }
+        assert!(began.elapsed() < SOON, "{arguments:?}: {ran:?}");
+    }
 }
 
 pub fn a_leak_behind_a_transaction_pool_is_freed_and_no_client_harmed(scene: &Scene<'_>) {
@@ -56,20 +72,21 @@ pub fn a_leak_behind_a_transaction_pool_is_freed_and_no_client_harmed(scene: &Sc
     let leaked = leak(scene, &mut culprit, 1001);
     assert_ne!(backend(&mut bystander), leaked);
     let stats = pooler.stats_dsn();
-    let look = ["--pgbouncer", stats.as_str()];
-    let found = about(&scene.check("oncall", &look), "pooler-session-lock", leaked);
+    let check = ["check", "--format", "json", "--pgbouncer", &stats];
+    let found = printed(scene, &check, |json| about(json, "pooler-session-lock", leaked));
     assert_eq!(found["advice"]["action"], "reconnect-pooler");
 
     // As the runbook prints it, by who may only look and by who may act.
-    let runbook = scene.look("oncall", &[&["runbook", "--key", "1001"], look.as_slice()].concat());
-    let typed = runbook.lines().map(str::trim).find(|line| line.starts_with("RECONNECT "));
-    let typed = typed.unwrap_or_else(|| panic!("{runbook}"));
+    let runbook = ["runbook", "--key", "1001", "--pgbouncer", &stats];
+    let typed = printed(scene, &runbook, |text| {
+        text.lines().map(str::trim).find(|line| line.starts_with("RECONNECT ")).map(str::to_owned)
+    });
     if scene.has_psql() {
-        let refused = psql(&["-d", &stats], "", typed).unwrap_err();
+        let refused = psql::typed(&["-d", &stats], "", &typed).unwrap_err();
         assert!(refused.contains("admin access needed"), "{refused}");
-        assert_eq!(psql(&["-d", &pooler.admin_dsn()], "", typed), Ok(vec!["RECONNECT".to_owned()]));
+        assert_eq!(psql::typed(&["-d", &pooler.admin_dsn()], "", &typed), Ok(vec!["RECONNECT".to_owned()]));
     } else {
-        pooler.console().simple_query(typed).unwrap();
+        pooler.console().simple_query(&typed).unwrap();
     }
     scene.is_free(1001);
     scene.until(&format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = {leaked}"));
@@ -81,7 +98,7 @@ pub fn a_leak_behind_a_transaction_pool_is_freed_and_no_client_harmed(scene: &Sc
     // The statement beside it, for who has no admin access.
     bystander.batch_execute("BEGIN; INSERT INTO notes VALUES ('c')").unwrap();
     let leaked = leak(scene, &mut culprit, 1002);
-    let statement = sql_of(&about(&scene.check("oncall", &look), "pooler-session-lock", leaked));
+    let statement = sql_of(&printed(scene, &check, |json| about(json, "pooler-session-lock", leaked)));
     let before = scene.sessions();
     scene.says("oncall", &for_another_session(&statement), OTHER);
     scene.says("oncall", &statement, TERMINATED);
@@ -99,7 +116,8 @@ pub fn a_pooled_connection_is_ended_only_while_no_client_has_it(scene: &Scene<'_
     let mut culprit = client(&pooler, "culprit");
     let pid = leak(scene, &mut culprit, 1011);
     // Nobody has told the program of PgBouncer.
-    let statement = sql_of(&about(&scene.check("oncall", &[]), "idle-holder", pid));
+    let check = ["check", "--format", "json"];
+    let statement = sql_of(&printed(scene, &check, |json| about(json, "idle-holder", pid)));
 
     // A client is linked: it rests in its transaction, which has written, and works in it.
     let mut borrower = client(&pooler, "borrower");
@@ -108,7 +126,7 @@ pub fn a_pooled_connection_is_ended_only_while_no_client_has_it(scene: &Scene<'_
     scene.says("oncall", &statement, WORKING);
     let mut gate = scene.client("postgres");
     gate.batch_execute("SELECT pg_advisory_lock(1012)").unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let work = scope.spawn(|| borrower.batch_execute("SELECT pg_advisory_xact_lock(1012)"));
         scene.until(&format!("SELECT count(*) = 1 FROM pg_locks WHERE NOT granted AND pid = {pid}"));
         scene.says("oncall", &statement, WORKING);
@@ -132,14 +150,14 @@ pub fn a_pooled_connection_is_ended_only_while_no_client_has_it(scene: &Scene<'_
 /// Waits until PgBouncer has seen that its connection is gone: a client that comes in that moment may get an error.
 #[track_caller]
 fn until_dropped(pooler: &Pooler, pid: i32) {
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let listed = || {
         let mut console = pooler.console();
         rows(&mut console, "SHOW SERVERS").unwrap().iter().any(|row| row.split('|').any(|cell| cell == pid.to_string()))
     };
     while listed() {
         assert!(began.elapsed() < SOON, "PgBouncer keeps the connection to {pid}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        sleep(Duration::from_millis(10));
     }
 }
 

@@ -1,8 +1,6 @@
 //! A database for one situation: its sessions, the program's look at it, and the person who pastes what it printed.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,10 +10,9 @@ use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::command::{pglockwatch, run};
-use crate::support::say;
-use crate::support::server;
+use crate::support::command::{Ran, pglockwatch, run};
 use crate::support::session::{Identity, Session, superuser, superuser_of, text, wait_until};
+use crate::support::{psql, say, server};
 
 /// For anything that must happen, on a machine that is busy with the other tests.
 pub const SOON: Duration = Duration::from_secs(90);
@@ -47,9 +44,9 @@ impl World {
                  CREATE ROLE replicator LOGIN REPLICATION",
             )
             .unwrap();
-        let psql = Command::new("psql").arg("--version").stdout(Stdio::null()).status().is_ok();
+        let psql = psql::is_here();
         if !psql {
-            say("SKIPPED: the statements in psql, which is not here; sessions of the test's own run them");
+            say("Sessions of the test's own run the statements instead.");
         }
         Self { cluster, psql }
     }
@@ -252,24 +249,25 @@ impl<'a> Scene<'a> {
 
     /// What a command of the program prints when this role looks.
     pub fn look(&self, user: &str, arguments: &[&str]) -> String {
+        let ran = self.ran(user, arguments);
+        assert!(ran.stderr.is_empty() && !ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
+        ran.stdout
+    }
+
+    /// What became of a command of the program when this role looks.
+    pub fn ran(&self, user: &str, arguments: &[&str]) -> Ran {
         let quoted = user.replace('\\', "\\\\").replace('\'', "\\'");
         let cluster = &self.world.cluster;
         let dsn = format!("host={} port={} user='{quoted}' dbname={}", cluster.host(), cluster.port(), self.database);
         let mut command = pglockwatch(self.home.path());
         command.args(["--dsn", &dsn, "--idle-threshold", THRESHOLD, "--wait-threshold", THRESHOLD]);
         command.args(["--timeout", TIMEOUT]).args(arguments);
-        let ran = run(command, LOOK);
-        assert!(ran.stderr.is_empty() && !ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
-        ran.stdout
+        run(command, LOOK)
     }
 
     /// The findings of a check by this role.
     pub fn check(&self, user: &str, more: &[&str]) -> Vec<Value> {
-        let printed = self.look(user, &[&["check", "--format", "json"], more].concat());
-        let report: Value = serde_json::from_str(&printed).unwrap();
-        let target = &report["targets"][0];
-        assert!(target["error"].is_null(), "{target}");
-        target["findings"].as_array().unwrap().clone()
+        findings_of(&self.look(user, &[&["check", "--format", "json"], more].concat()))
     }
 
     /// The finding of this rule about these sessions (all of its `pids`), as a superuser sees it.
@@ -307,27 +305,17 @@ impl<'a> Scene<'a> {
         let cluster = &self.world.cluster;
         let (host, port) = (cluster.host(), cluster.port().to_string());
         let to = ["-U", user, "-d", &self.database, "-h", &host, "-p", &port];
-        psql(&to, UNLIKE_THE_DEFAULTS, sql).unwrap_or_else(|said| panic!("psql: {said}\n{sql}"))
+        psql::typed(&to, UNLIKE_THE_DEFAULTS, sql).unwrap_or_else(|said| panic!("psql: {said}\n{sql}"))
     }
 }
 
-/// Types SQL, and backslash commands, into psql. The error is what it said to stderr, even where it went on.
-pub fn psql(to: &[&str], options: &str, typed: &str) -> Result<Vec<String>, String> {
-    let mut command = Command::new("psql");
-    command.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-"]).args(to);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
-        command.env_remove(name);
-    }
-    // An empty variable is none.
-    command.env("PGOPTIONS", options).env("PGCLIENTENCODING", "UTF8").env("LC_ALL", "C.UTF-8");
-    let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    psql.stdin.take().unwrap().write_all(format!("{typed}\n").as_bytes()).unwrap();
-    let output = psql.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() || !said.is_empty() {
-        return Err(said);
-    }
-    Ok(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+/// The findings in the JSON of a check.
+#[track_caller]
+pub fn findings_of(printed: &str) -> Vec<Value> {
+    let report: Value = serde_json::from_str(printed).unwrap();
+    let target = &report["targets"][0];
+    assert!(target["error"].is_null(), "{target}");
+    target["findings"].as_array().unwrap().clone()
 }
 
 /// The finding of this rule about these sessions, all of its `pids`.

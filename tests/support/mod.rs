@@ -6,6 +6,7 @@ pub mod line;
 pub mod pgbouncer;
 pub mod pgpool;
 pub mod proxy;
+pub mod psql;
 pub mod pty;
 pub mod server;
 pub mod session;

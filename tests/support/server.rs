@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pglockwatch::app::demo::{Binaries, Cluster, Folder, Listen, initdb};
 
+use super::say;
+
 /// The server programs of this major version: where `tests/run` put them, or where packages put them.
 pub fn of_major(major: u32) -> Option<Binaries> {
     let handed_over = std::env::var_os(format!("PGLOCKWATCH_TEST_PG{major}")).map(PathBuf::from);
@@ -15,6 +17,25 @@ pub fn of_major(major: u32) -> Option<Binaries> {
         return Some(found);
     }
     Binaries::all().into_iter().find(|found| found.major == major)
+}
+
+/// Plays on this major version; says what is left out where it is not here.
+pub fn on_major(major: u32, what: &str, play: impl FnOnce(&Binaries)) {
+    match of_major(major) {
+        Some(binaries) => play(&binaries),
+        None => {
+            say(&format!("SKIPPED: {what} on PostgreSQL {major}, which is not on this machine (tests/run fetches it)"));
+        }
+    }
+}
+
+/// Plays on PostgreSQL 15; on another version, and says so, where there is none.
+pub fn on_15_or_any(what: &str, play: impl FnOnce(&Binaries)) {
+    let binaries = any();
+    if binaries.major != 15 {
+        say(&format!("SKIPPED: {what} on PostgreSQL 15, which is not here; on {} instead", binaries.major));
+    }
+    play(&binaries);
 }
 
 /// The server for whatever needs just one: PostgreSQL 15, else the newest there is.
