@@ -93,6 +93,26 @@ fn the_package_has_what_its_users_look_for_and_is_the_same_each_time() {
 }
 
 #[test]
+fn what_the_binary_says_of_itself_depends_on_no_clock_and_no_build() {
+    let said = |args: &[&str], epoch: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pglockwatch"));
+        let output = command.args(args).env("SOURCE_DATE_EPOCH", epoch).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(said(&["--version"], "0"), concat!("pglockwatch ", env!("CARGO_PKG_VERSION"), "\n"));
+    let dated = regex::Regex::new(r"\b(19|20)[0-9]{2}\b").unwrap();
+    for args in [&["man"][..], &["man", "check"], &["completions", "bash"]] {
+        let page = said(args, "0");
+        assert_eq!(page, said(args, "1767225600"), "{args:?}");
+        // A title line is where man pages have their date.
+        let title = page.lines().find(|line| line.starts_with(".TH")).unwrap_or_default();
+        assert!(!dated.is_match(title), "{title}");
+    }
+    assert!(!Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists(), "a build script may bring in a time");
+}
+
+#[test]
 fn every_command_has_a_sound_man_page() {
     let pages = pglockwatch(&["man", "--list"]);
     let names: BTreeSet<&str> = pages.lines().collect();
