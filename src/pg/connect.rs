@@ -14,8 +14,7 @@ use super::conninfo::{
 };
 use super::failure::{self, ConnectFailure};
 use super::passfile::{self, Lookup};
-use super::query::GREETING;
-use super::{alive, rows, tls};
+use super::{alive, query, rows, tls};
 use crate::analysis::report::{Failure, FailureKind};
 
 /// The name of our sessions: the same everywhere, so that whoever finds one knows what it is.
@@ -258,7 +257,7 @@ impl Attempt<'_> {
 
     /// Asks for the version, and whether the server is of the wanted kind.
     fn greet(&self, mut client: Client, attrs: SessionAttrs, began: Instant) -> Result<Opened, ConnectFailure> {
-        let messages = client.simple_query(GREETING).map_err(|error| {
+        let messages = client.simple_query(&query::greeting(self.timeout)).map_err(|error| {
             let mut failure = failure::connect_failure(&error, self.address);
             if self.settings.dbname == "pgbouncer" {
                 failure.hints.push("This is PgBouncer's own console; name a database behind it.".to_owned());

@@ -15,7 +15,7 @@ use postgres::error::{DbError, Severity, SqlState};
 use postgres::{Client, SimpleQueryRow};
 
 use super::read_error::ReadError;
-use super::{failure, rows, text};
+use super::{failure, query, rows, text};
 use crate::model::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases, Time};
 use crate::quote::identifier;
 
@@ -79,7 +79,6 @@ fn problem(what: &str, hint: &str) -> LeaseProblem {
 
 /// One message, one transaction, one moment: the settings; what is true of the table; its rows.
 fn message(table: &LeaseTable, timeout: Duration) -> String {
-    let statement = timeout.as_millis().max(1);
     let lock = timeout.min(LOCK_TIMEOUT).as_millis().max(1);
     let overdue = table.overdue_after.min(LONGEST_OVERDUE).as_micros();
     let taken = table.taken.as_ref().map_or_else(|| "NULL::timestamptz".to_owned(), |taken| moment(taken));
@@ -99,10 +98,10 @@ fn message(table: &LeaseTable, timeout: Duration) -> String {
         )
     };
     format!(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;SET LOCAL search_path = pg_catalog, pg_temp;\
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true) FROM (VALUES ('client_encoding', \
          CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END), \
-         ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), ('datestyle', 'ISO'), ('jit', 'off'), \
+         ('lock_timeout', '{lock}'), ('datestyle', 'ISO'), ('jit', 'off'), \
          ('max_parallel_workers_per_gather', '0')) AS setting (name, value);\
          {leases} SELECT encode(timestamptz_send(now()), 'hex'), count(*), \
          count(*) FILTER (WHERE expires <= now() - {overdue} * interval '1 microsecond'), {expires_type}, {taken_type}, \
@@ -112,6 +111,7 @@ fn message(table: &LeaseTable, timeout: Duration) -> String {
          encode(timestamptz_send(taken), 'hex') FROM lease ORDER BY expires, name, holder LIMIT {MOST_ROWS};COMMIT",
         expires_type = type_of(&table.expires),
         taken_type = table.taken.as_ref().map_or_else(|| "NULL".to_owned(), |taken| type_of(taken)),
+        own_time = query::own_time(timeout),
         name = sent("name"),
         holder = sent("holder"),
     )

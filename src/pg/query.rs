@@ -30,12 +30,28 @@ pub(crate) const POLL_SETS: usize = 7;
 /// The number of result sets of [`last_resort`].
 pub(crate) const LAST_RESORT_SETS: usize = 6;
 
+/// The greatest `statement_timeout` that a server takes.
+const LONGEST_MS: u128 = i32::MAX as u128;
+
 /// What is asked once per connection: the version decides which columns there are, the others whether the server is
 /// the kind that `target_session_attrs` wants, and the age of our backend whether a pooler lent it to us.
-pub(crate) const GREETING: &str = "SELECT pg_catalog.current_setting('server_version_num'), \
-     pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery(), \
-     (SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start) \
-     FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))";
+///
+/// The statements of one message are one transaction also without `BEGIN`, which not every pool allows.
+pub(crate) fn greeting(timeout: Duration) -> String {
+    format!(
+        "{own_time}SELECT pg_catalog.current_setting('server_version_num'), \
+         pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery(), \
+         (SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start) \
+         FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))",
+        own_time = own_time(timeout),
+    )
+}
+
+/// The first statement of every transaction: how long the others may take. A role may have been given less than any
+/// statement takes that a new backend has never run, and this one looks nothing up.
+pub(crate) fn own_time(timeout: Duration) -> String {
+    format!("SET LOCAL statement_timeout = {};", timeout.as_millis().clamp(1, LONGEST_MS))
+}
 
 /// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts. With `grouped`
 /// the locks' statement is the one for sessions with many locks; both say the same.
@@ -79,10 +95,11 @@ fn begin(timeout: Duration) -> String {
     // A lock that somebody else keeps on a catalog must leave time for the last resort, and cost little.
     let lock = (statement / 8).clamp(1, 500);
     format!(
-        "BEGIN READ ONLY;SET LOCAL search_path = pg_catalog, pg_temp;\
+        "BEGIN READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true), encode(timestamptz_send(clock_timestamp()), 'hex') FROM (VALUES \
-         ('client_encoding', 'SQL_ASCII'), ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), \
-         ('jit', 'off'), ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB')) AS setting (name, value)"
+         ('client_encoding', 'SQL_ASCII'), ('lock_timeout', '{lock}'), ('jit', 'off'), \
+         ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB')) AS setting (name, value)",
+        own_time = own_time(timeout),
     )
 }
 

@@ -9,7 +9,7 @@ use postgres::error::SqlState;
 use postgres::{Client, SimpleQueryRow};
 
 use super::read_error::ReadError;
-use super::{failure, rows, text};
+use super::{failure, query, rows, text};
 use crate::analysis::report::Failure;
 use crate::model::{ServerFacts, Setting, StatementRow};
 use crate::quote::identifier;
@@ -29,7 +29,6 @@ const SETTINGS: &str = "'idle_session_timeout', 'idle_in_transaction_session_tim
 const FACTS_SETS: usize = 4;
 
 fn facts(timeout: Duration, version_num: u32) -> String {
-    let statement = timeout.as_millis().max(1);
     let stats = if version_num >= 150_000 { "USAGE" } else { "MEMBER" };
     let has = |relation: &str, column: &str| {
         format!(
@@ -38,9 +37,9 @@ fn facts(timeout: Duration, version_num: u32) -> String {
         )
     };
     format!(
-        "BEGIN READ ONLY;SET LOCAL search_path = pg_catalog, pg_temp;\
+        "BEGIN READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true) FROM (VALUES ('client_encoding', 'SQL_ASCII'), \
-         ('statement_timeout', '{statement}'), ('lock_timeout', '500'), ('jit', 'off')) AS setting (name, value);\
+         ('lock_timeout', '500'), ('jit', 'off')) AS setting (name, value);\
          SELECT current_setting('server_version'), encode(textsend(current_user::text), 'escape'), \
          pg_has_role('pg_read_all_stats', '{stats}'), \
          coalesce(current_setting('pg_stat_statements.track', true), '');\
@@ -55,6 +54,7 @@ fn facts(timeout: Duration, version_num: u32) -> String {
          WHERE split_part(one, '=', 1) IN ({SETTINGS}) ORDER BY 1, 3 NULLS FIRST, 4 NULLS FIRST",
         has("pg_stat_statements", "mean_exec_time"),
         has("pg_stat_statements_info", "dealloc"),
+        own_time = query::own_time(timeout),
     )
 }
 

@@ -9,7 +9,7 @@ use postgres::error::SqlState;
 use postgres::{Client, SimpleQueryRow};
 
 use super::read_error::ReadError;
-use super::{failure, rows, text};
+use super::{failure, query, rows, text};
 use crate::analysis::report::{Failure, FailureKind};
 use crate::quote::identifier;
 
@@ -61,11 +61,12 @@ fn begin(timeout: Duration) -> String {
     // Nobody's work on the table should wait long behind us.
     let lock = (statement / 4).clamp(1, 2000);
     format!(
-        "BEGIN READ ONLY;SELECT pg_catalog.set_config(name, value, true), \
+        "BEGIN READ ONLY;{own_time}SELECT pg_catalog.set_config(name, value, true), \
          pg_catalog.current_setting('server_encoding') FROM (VALUES ('client_encoding', \
          CASE pg_catalog.current_setting('server_encoding') WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END), \
-         ('statement_timeout', '{statement}'), ('lock_timeout', '{lock}'), ('standard_conforming_strings', 'on'), \
-         ('intervalstyle', 'postgres_verbose')) AS setting (name, value)"
+         ('lock_timeout', '{lock}'), ('standard_conforming_strings', 'on'), \
+         ('intervalstyle', 'postgres_verbose')) AS setting (name, value)",
+        own_time = query::own_time(timeout),
     )
 }
 

@@ -1,11 +1,11 @@
 //! Connecting, held against psql: the same strings, variables, files and certificates on the same servers must lead to
 //! the same session or to no session. psql is the judge; where we differ on purpose, the table says why.
 
-mod certificates;
+pub mod certificates;
 mod runs;
 mod table;
 mod tls;
-mod world;
+pub mod world;
 
 /// How many runs go on at once: they mostly wait.
 const THREADS: usize = 6;

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
@@ -25,7 +25,14 @@ pub enum Weather {
 pub struct Proxy {
     /// Where it listens.
     pub port: u16,
-    weather: Arc<AtomicU8>,
+    known: Arc<Known>,
+}
+
+/// What its threads know.
+struct Known {
+    weather: AtomicU8,
+    /// The port of 127.0.0.1 that it stands before.
+    server: AtomicU16,
 }
 
 impl Proxy {
@@ -33,40 +40,53 @@ impl Proxy {
     pub fn before(server: u16, weather: Weather) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let weather = Arc::new(AtomicU8::new(weather as u8));
-        let known = Arc::clone(&weather);
+        let known = Arc::new(Known { weather: AtomicU8::new(weather as u8), server: AtomicU16::new(server) });
+        let here = Arc::clone(&known);
         spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if now(&known) == Weather::Closed {
+                if here.weather() == Weather::Closed {
                     continue;
                 }
-                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
-                let (client_too, server_too) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                let (up, down) = (Arc::clone(&known), Arc::clone(&known));
-                spawn(move || pump(client, server, &up, false));
-                spawn(move || pump(server_too, client_too, &down, true));
+                let server = here.server.load(Ordering::SeqCst);
+                let Ok(stream) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let (client_too, stream_too) = (client.try_clone().unwrap(), stream.try_clone().unwrap());
+                let (up, down) = (Arc::clone(&here), Arc::clone(&here));
+                spawn(move || pump(client, stream, &up, server, false));
+                spawn(move || pump(stream_too, client_too, &down, server, true));
             }
         });
-        Self { port, weather }
+        Self { port, known }
     }
 
     /// Changes the weather, for open connections too.
     pub fn turn(&self, weather: Weather) {
-        self.weather.store(weather as u8, Ordering::SeqCst);
+        self.known.weather.store(weather as u8, Ordering::SeqCst);
+    }
+
+    /// Stands before this port from now on, and closes the connections to the one before.
+    pub fn lead_to(&self, server: u16) {
+        self.known.server.store(server, Ordering::SeqCst);
     }
 }
 
-fn now(weather: &AtomicU8) -> Weather {
-    match weather.load(Ordering::SeqCst) {
-        0 => Weather::Fine,
-        1 => Weather::Closed,
-        2 => Weather::Lost,
-        _ => Weather::Drip,
+impl Known {
+    fn weather(&self) -> Weather {
+        match self.weather.load(Ordering::SeqCst) {
+            0 => Weather::Fine,
+            1 => Weather::Closed,
+            2 => Weather::Lost,
+            _ => Weather::Drip,
+        }
+    }
+
+    /// Whether a connection to this port is to end.
+    fn ends(&self, server: u16) -> bool {
+        self.weather() == Weather::Closed || self.server.load(Ordering::SeqCst) != server
     }
 }
 
 /// Carries bytes in one direction until one side is closed, or the weather closes both.
-fn pump(mut from: TcpStream, mut to: TcpStream, weather: &AtomicU8, from_server: bool) {
+fn pump(mut from: TcpStream, mut to: TcpStream, known: &Known, server: u16, from_server: bool) {
     from.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut buffer = [0; 8192];
     loop {
@@ -74,18 +94,19 @@ fn pump(mut from: TcpStream, mut to: TcpStream, weather: &AtomicU8, from_server:
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-                if now(weather) == Weather::Closed {
+                if known.ends(server) {
                     break;
                 }
                 continue;
             }
             Err(_) => break,
         };
-        let sent = match now(weather) {
+        let sent = match known.weather() {
+            _ if known.ends(server) => false,
             Weather::Fine => to.write_all(&buffer[..read]).is_ok(),
             Weather::Lost => true,
             Weather::Closed => false,
-            Weather::Drip => drip(&buffer[..read], &mut to, weather, from_server),
+            Weather::Drip => drip(&buffer[..read], &mut to, known, from_server),
         };
         if !sent {
             break;
@@ -96,16 +117,16 @@ fn pump(mut from: TcpStream, mut to: TcpStream, weather: &AtomicU8, from_server:
 }
 
 /// One byte each second, the rest at once when the weather gets better.
-fn drip(bytes: &[u8], to: &mut TcpStream, weather: &AtomicU8, from_server: bool) -> bool {
+fn drip(bytes: &[u8], to: &mut TcpStream, known: &Known, from_server: bool) -> bool {
     for (place, byte) in bytes.iter().enumerate() {
-        if !from_server || now(weather) != Weather::Drip {
+        if !from_server || known.weather() != Weather::Drip {
             return to.write_all(&bytes[place..]).is_ok();
         }
         if to.write_all(&[*byte]).is_err() {
             return false;
         }
         for _ in 0..20 {
-            if now(weather) == Weather::Drip {
+            if known.weather() == Weather::Drip {
                 sleep(Duration::from_millis(50));
             }
         }
