@@ -11,6 +11,7 @@ mod audit;
 mod bad_days;
 mod cases;
 mod connect;
+mod deadlines;
 mod demo;
 mod documents;
 mod drivers;

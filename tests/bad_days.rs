@@ -85,18 +85,6 @@ fn an_unknown_host_is_named() {
 }
 
 #[test]
-fn a_listener_that_says_nothing_is_given_up_in_time() {
-    let home = home();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let dsn = format!("host=127.0.0.1 port={port} user=mon password={SECRET}");
-    let ran = check(home.path(), &["--dsn", &dsn, "--format", "json", "--timeout", "2s"]);
-    assert_plain_failure(&ran, "127.0.0.1");
-    assert_eq!(error_of(&ran)["kind"], "timeout");
-    assert!(ran.took < Duration::from_secs(2) + LATENESS + SLACK, "{ran:?}");
-}
-
-#[test]
 fn a_listener_that_is_no_postgresql_is_said_to_be_none() {
     let home = home();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -245,19 +233,6 @@ fn a_role_that_sees_nothing_is_told_what_to_ask_for() {
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
-
-#[test]
-fn a_stopped_server_is_given_up_in_time() {
-    let home = home();
-    let cluster = server::start(&server::any(), &[]);
-    signal(cluster.pid(), Signal::STOP);
-    // Connections are accepted by the kernel, and nobody answers.
-    let ran = check(home.path(), &["--dsn", &dsn(&cluster, "user=postgres"), "--timeout", "2s", "--format", "json"]);
-    signal(cluster.pid(), Signal::CONT);
-    assert_plain_failure(&ran, "127.0.0.1");
-    assert_eq!(error_of(&ran)["kind"], "timeout");
-    assert!(ran.took < Duration::from_secs(2) + LATENESS + SLACK, "{ran:?}");
 }
 
 #[test]

@@ -19,18 +19,29 @@ pub struct SmallFile {
 
 /// Reads a file. Anything but a regular file, and one over 16 MB, is an error: a pipe would block, a device never end.
 pub fn read(path: &Path) -> Result<SmallFile> {
-    // Before opening: opening a pipe would wait for its writer.
-    let before = std::fs::metadata(path)?;
-    if !before.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
-    }
+    let (bytes, mode) = read_bytes(path)?;
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(SmallFile { text, mode })
+}
+
+/// The same for a file that need not be text: its bytes and its permission bits.
+pub fn read_bytes(path: &Path) -> Result<(Vec<u8>, u32)> {
+    refuse_unfit(path)?;
     let file = File::open(path)?;
     let metadata = file.metadata()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok((bytes, metadata.mode() & 0o7777))
+}
+
+/// Refuses what must not even be opened, for opening a pipe would wait for its writer.
+pub fn refuse_unfit(path: &Path) -> Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     if metadata.len() > MOST_BYTES {
         return Err(Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MB"));
     }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Ok(SmallFile { text, mode: metadata.mode() & 0o7777 })
+    Ok(())
 }

@@ -206,4 +206,18 @@ mod tests {
     fn every_spelling_holds_a_stem() {
         assert!(SPELLINGS.iter().all(|spelling| STEMS.iter().any(|stem| spelling.contains(stem))));
     }
+
+    #[test]
+    fn every_message_sets_its_own_time_before_anything_is_looked_up() {
+        let second = Duration::from_secs(1);
+        for message in
+            [greeting(second), poll(150_000, true, second), poll(150_000, false, second), last_resort(150_000, second)]
+        {
+            let first = message.split(';').find(|statement| !statement.starts_with("BEGIN"));
+            assert_eq!(first, Some("SET LOCAL statement_timeout = 1000"), "{message}");
+        }
+        // A year is longer than the server takes.
+        assert_eq!(own_time(Duration::from_secs(365 * 86_400)), "SET LOCAL statement_timeout = 2147483647;");
+        assert_eq!(own_time(Duration::ZERO), "SET LOCAL statement_timeout = 1;", "0 would be no limit");
+    }
 }

@@ -133,6 +133,7 @@ fn revocations(store: &mut X509StoreBuilder, settings: &TlsSettings) -> Result<(
         if !path.exists() {
             return Err(cannot("is not there"));
         }
+        files::refuse_unfit(path).map_err(|error| cannot(&format!("is not used: {error}")))?;
         store
             .add_lookup(X509Lookup::file())?
             .load_crl_file(path, SslFiletype::PEM)
@@ -157,9 +158,11 @@ fn present_certificate(
     if !cert.exists() {
         return Ok(());
     }
-    builder.set_certificate_chain_file(cert).map_err(|error| {
-        TlsError::new(format!("the client's certificate {} cannot be used: {error}", cert.display()))
-    })?;
+    let cannot =
+        |why: String| TlsError::new(format!("the client's certificate {} cannot be used: {why}", cert.display()));
+    // The library would also read from a pipe, and wait for its writer.
+    files::refuse_unfit(cert).map_err(|error| cannot(error.to_string()))?;
+    builder.set_certificate_chain_file(cert).map_err(|error| cannot(error.to_string()))?;
     refuse_exposed_key(key)?;
     let private = private_key(key, password)?;
     // OpenSSL compares the two as soon as it has both.
@@ -184,7 +187,7 @@ fn refuse_exposed_key(key: &Path) -> Result<(), TlsError> {
 
 fn private_key(key: &Path, password: Option<&SecretString>) -> Result<PKey<Private>, TlsError> {
     let cannot = |why: &str| TlsError::new(format!("the key {} cannot be used: {why}", key.display()));
-    let bytes = std::fs::read(key).map_err(|error| cannot(&error.to_string()))?;
+    let (bytes, _) = files::read_bytes(key).map_err(|error| cannot(&error.to_string()))?;
     // Always with a callback: without one OpenSSL would ask for the passphrase on the terminal.
     let pem = PKey::private_key_from_pem_callback(&bytes, |buffer| {
         let passphrase = password.map_or("", |password| password.expose_secret()).as_bytes();

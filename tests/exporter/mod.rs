@@ -5,7 +5,7 @@ mod chaos;
 mod dashboards;
 pub mod harness;
 mod kubernetes;
-mod life;
+pub mod life;
 mod metrics;
 mod pages;
 mod postgres_exporter;

@@ -33,14 +33,21 @@ struct Known {
     weather: AtomicU8,
     /// The port of 127.0.0.1 that it stands before.
     server: AtomicU16,
+    /// So many bytes of the server's it hands on to each client before the weather matters.
+    grace: usize,
 }
 
 impl Proxy {
     /// Stands before this port of 127.0.0.1.
     pub fn before(server: u16, weather: Weather) -> Self {
+        Self::after(0, server, weather)
+    }
+
+    /// The same, where each client gets so many bytes of the server's first.
+    pub fn after(grace: usize, server: u16, weather: Weather) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let known = Arc::new(Known { weather: AtomicU8::new(weather as u8), server: AtomicU16::new(server) });
+        let known = Arc::new(Known { weather: AtomicU8::new(weather as u8), server: AtomicU16::new(server), grace });
         let here = Arc::clone(&known);
         spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -89,6 +96,8 @@ impl Known {
 fn pump(mut from: TcpStream, mut to: TcpStream, known: &Known, server: u16, from_server: bool) {
     from.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut buffer = [0; 8192];
+    // What a client says is heard where the server's bytes are counted.
+    let mut free = if from_server || known.grace == 0 { known.grace } else { usize::MAX };
     loop {
         let read = match from.read(&mut buffer) {
             Ok(0) => break,
@@ -101,12 +110,14 @@ fn pump(mut from: TcpStream, mut to: TcpStream, known: &Known, server: u16, from
             }
             Err(_) => break,
         };
+        let (now, later) = buffer[..read].split_at(read.min(free));
+        free -= now.len();
         let sent = match known.weather() {
-            _ if known.ends(server) => false,
-            Weather::Fine => to.write_all(&buffer[..read]).is_ok(),
+            _ if known.ends(server) || to.write_all(now).is_err() => false,
+            Weather::Fine => to.write_all(later).is_ok(),
             Weather::Lost => true,
             Weather::Closed => false,
-            Weather::Drip => drip(&buffer[..read], &mut to, known, from_server),
+            Weather::Drip => drip(later, &mut to, known, from_server),
         };
         if !sent {
             break;
