@@ -168,11 +168,11 @@ fn check_is_never_late_whatever_hangs() {
     let well = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", cluster.port());
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().map(|address| (address.port(), silent)).unwrap();
-    let hole = black_hole();
+    let dropped = black_hole();
     let stopped = server::start(&server::any(), &[]);
     signal_all(stopped.pid(), "STOP");
     let at = |port: u16| format!("host=127.0.0.1 port={port} user=postgres dbname=postgres");
-    let (silent_dsn, hole_dsn, stopped_dsn) = (at(silent.0), at(hole.0), at(stopped.port()));
+    let (silent_dsn, hole_dsn, stopped_dsn) = (at(silent.0), at(dropped.0), at(stopped.port()));
     let hosts = |ports: &[u16], more: &str| {
         let list = |each: &dyn Fn(&u16) -> String| ports.iter().map(each).collect::<Vec<_>>().join(",");
         format!(
@@ -181,7 +181,7 @@ fn check_is_never_late_whatever_hangs() {
             list(&|port: &u16| port.to_string())
         )
     };
-    let hanging = [silent.0, hole.0, stopped.port(), silent.0];
+    let hanging = [silent.0, dropped.0, stopped.port(), silent.0];
     let socket = format!("host={} port={} user=postgres dbname=postgres", stopped.folder().display(), stopped.port());
     let slow = format!("host=127.0.0.1 port={} user=slow password=hunter3 dbname=postgres", cluster.port());
     let mut days = vec![
@@ -223,7 +223,7 @@ fn check_is_never_late_whatever_hangs() {
     }
     live_through(home.path(), &well, &days);
     signal_all(stopped.pid(), "CONT");
-    drop((silent, hole, proxies));
+    drop((silent, dropped, proxies));
 }
 
 #[test]
