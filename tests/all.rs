@@ -30,6 +30,7 @@ mod purity;
 mod real_tools;
 mod runner;
 mod state_file;
+mod state_places;
 mod statements;
 mod support;
 mod top;

@@ -5,11 +5,12 @@
 //! symbolic link of that name leads to stays as it is.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ use crate::render::style::safe;
 const SCHEMA: u32 = 1;
 /// What has not been looked at for so long is dropped.
 const OLDEST: Duration = Duration::from_secs(60 * 60);
+/// How long another look is waited for: what is lost without it is little, and we must not be late.
+const PATIENCE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(2);
 /// The most that is read.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -123,6 +127,12 @@ fn open(path: &Path) -> io::Result<fs::File> {
 /// # Errors
 /// The file cannot be written.
 pub(super) fn update(path: &Path, states: Vec<(String, MonitorState)>) -> Result<()> {
+    update_within(PATIENCE, path, states)
+}
+
+fn update_within(patience: Duration, path: &Path, states: Vec<(String, MonitorState)>) -> Result<()> {
+    // Looks at several targets, begun in the same minute, may share a file: none may lose what another has just kept.
+    let _alone = lock(path, patience);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // What was wrong with it has been told when it was read.
     let mut memories = read(path).unwrap_or_default();
@@ -133,6 +143,20 @@ pub(super) fn update(path: &Path, states: Vec<(String, MonitorState)>) -> Result
             .caused_by(error)
             .hint("Nothing is remembered until that is mended: leaks on busy connections stay unseen.")
     })
+}
+
+/// Waits until no other look writes into this folder; nothing where that takes too long, or cannot be known. The lock
+/// is on the folder, for the file itself is another one each time. It ends with the process at the latest.
+fn lock(path: &Path, patience: Duration) -> Option<fs::File> {
+    let folder = fs::File::open(folder(path)).ok()?;
+    let until = Instant::now() + patience;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(POLL),
+            Err(_) => return None,
+        }
+    }
 }
 
 fn replace(path: &Path, memories: &Memories) -> io::Result<()> {

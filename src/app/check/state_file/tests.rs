@@ -121,3 +121,27 @@ fn a_place_for_no_file_is_refused_at_once() {
     assert!(refuse_unfit(&folder.path().join("check.state")).is_ok());
     assert!(refuse_unfit(Path::new("check.state")).is_ok());
 }
+
+#[test]
+fn looks_at_different_targets_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("check.state");
+    std::thread::scope(|scope| {
+        for place in 0..16 {
+            let path = &path;
+            let long = Duration::from_secs(60);
+            scope.spawn(move || update_within(long, path, vec![(format!("target {place}"), state())]).unwrap());
+        }
+    });
+    assert_eq!(read(&path).unwrap().targets.len(), 16);
+}
+
+#[test]
+fn a_look_that_hangs_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path());
+    let hanging = lock(&path, Duration::ZERO).unwrap();
+    update_within(Duration::from_millis(1), &path, vec![("other".to_owned(), state())]).unwrap();
+    drop(hanging);
+    assert_eq!(read(&path).unwrap().targets.len(), 2);
+}
