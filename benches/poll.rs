@@ -80,13 +80,13 @@ fn measure(dsn: &str, rounds: &str) -> Result<String, Failed> {
         .and_then(|written| written.complete(&environment))
         .map_err(|error| error.message().to_owned())?;
     let mut copier = Client::connect(dsn, NoTls)?;
-    let copies = copier.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let own = copier.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     let mut session = Session::connect(&settings, &environment, timeout).map_err(|failure| failure.message)?;
     let epoch = Instant::now();
     let mut look = |cost: &mut Cost, backend: i32| {
         cost.add(backend, || session.poll(epoch, &[]).map(drop).map_err(|failure| failure.message.into()))
     };
-    look(&mut Cost::default(), copies)?;
+    look(&mut Cost::default(), own)?;
     let polls =
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'pglockwatch' ORDER BY backend_start DESC LIMIT 1";
     let polls: i32 = copier.query_one(polls, &[])?.get(0);
@@ -94,7 +94,7 @@ fn measure(dsn: &str, rounds: &str) -> Result<String, Failed> {
     let mut bytes = Vec::new();
     for _ in 0..rounds.parse()? {
         look(&mut poll, polls)?;
-        copy.add(copies, || {
+        copy.add(own, || {
             for statement in COPIES {
                 bytes.clear();
                 copier.copy_out(statement)?.read_to_end(&mut bytes)?;
