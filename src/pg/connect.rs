@@ -195,8 +195,8 @@ impl Attempt<'_> {
         let failed = |error: postgres::Error| {
             let mut failure = failure::connect_failure(&error, self.address);
             // Whatever answers there may repeat what it was sent.
-            if let Some(sent) = password.map(ExposeSecret::expose_secret).filter(|sent| !sent.is_empty()) {
-                failure.reason = failure.reason.replace(sent, "...");
+            if let (Some(sent), Some(_)) = (password, error.as_db_error()) {
+                failure.reason = without(&failure.reason, sent.expose_secret());
             }
             failure
         };
@@ -298,9 +298,30 @@ fn keep_alive(config: &mut Config, keepalives: &Keepalives) {
     config.tcp_user_timeout(keepalives.user_timeout.unwrap_or(USER_TIMEOUT));
 }
 
+/// A server's words without the password. A short one would show by the gap that it leaves in a word: then nothing is
+/// repeated.
+fn without(words: &str, password: &str) -> String {
+    const SHORT: usize = 4;
+    match password.chars().count() {
+        0 => words.to_owned(),
+        1..SHORT if words.contains(password) => {
+            "it refuses, in words that are left out, for the password's letters are among them".to_owned()
+        }
+        _ => words.replace(password, "..."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_password_shows_in_what_a_server_says() {
+        assert_eq!(without("no such role", ""), "no such role");
+        assert_eq!(without("you sent hunter2", "hunter2"), "you sent ...");
+        assert!(without("what is p", "p").starts_with("it refuses"));
+        assert_eq!(without("no such role", "p"), "no such role");
+    }
 
     #[test]
     fn kinds_of_server() {

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _, Result};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// The most that is read.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
@@ -27,7 +29,9 @@ pub fn read(path: &Path) -> Result<SmallFile> {
 /// The same for a file that need not be text: its bytes and its permission bits.
 pub fn read_bytes(path: &Path) -> Result<(Vec<u8>, u32)> {
     refuse_unfit(path)?;
-    let file = File::open(path)?;
+    // Some files of the kernel's are regular ones, and wait for their next line.
+    let waits_for_nothing = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(waits_for_nothing).open(path)?;
     let metadata = file.metadata()?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;

@@ -111,3 +111,13 @@ fn it_ends_when_nobody_listens() {
     drop(inbox);
     assert_eq!(handle.ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Disconnected));
 }
+
+#[test]
+fn pollers_that_begin_together_spread_over_the_interval() {
+    assert!((share(0) - 1.0).abs() < f64::EPSILON, "a single one keeps its interval");
+    let mut shares: Vec<f64> = (0..200).map(share).collect();
+    shares.sort_by(f64::total_cmp);
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    let gap = shares.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    assert!(gap < 2.0 / 200.0, "nobody polls for {gap} of the interval");
+}
