@@ -4,10 +4,13 @@ use super::Context;
 use crate::analysis::HolderRef;
 use crate::model::{Backend, BackendState, Pid, age};
 
+/// So many are looked for: whoever leaks thousands of locks beside thousands of workers must not have each pair looked at.
+pub const MOST_COMPANIONS: usize = 100;
+
 /// Sessions of the same database, user and application group (the client address instead where a group is empty) that
 /// do not wait for the holder's keys, whose last statement calls no advisory lock function, and that are active, in a
 /// transaction, or ended a statement less than t ago. A second migrator that polls with try-lock is a victim, not a
-/// worker: its last statement gives it away.
+/// worker: its last statement gives it away. Of more than [`MOST_COMPANIONS`] those that worked last.
 pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
     let Some(own) = context.backend(holder) else { return Vec::new() };
     let group = context.observed.group(own);
@@ -20,6 +23,7 @@ pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
         .filter(|other| akin(own, group, other, context.observed.group(other)))
         .filter(|other| !waits_for(context, other.pid, holder))
         .map(|other| other.pid)
+        .take(MOST_COMPANIONS)
         .collect();
     found.sort_unstable();
     found

@@ -1,6 +1,6 @@
 //! `idle-holder`: a session has been idle for at least t and holds an advisory lock.
 
-use super::companions::companions;
+use super::companions::{MOST_COMPANIONS, companions};
 use super::{Context, Draft, Rule, Subject, words};
 use crate::analysis::report::{Action, Severity};
 use crate::analysis::{Hold, HolderRef};
@@ -65,6 +65,7 @@ pub(super) fn beside_work(context: &Context<'_>, draft: &mut Draft, holds: &[&Ho
     draft.action = Action::Investigate;
     let others = match beside.len() {
         1 => String::new(),
+        MOST_COMPANIONS => format!(" and at least {} more", MOST_COMPANIONS - 1),
         count => format!(" and {} more", count - 1),
     };
     draft.detail.push(format!(
