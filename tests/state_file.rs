@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::command::{Ran, pglockwatch, run};
 use crate::support::server;
-use crate::support::session::{Identity, Session, Turn};
+use crate::support::session::{Session, Turn};
 
 /// Longer than any of it takes on a machine with work to do.
 const AT_MOST: Duration = Duration::from_secs(120);
@@ -32,16 +32,6 @@ fn finding(ran: &Ran, rule: &str) -> Option<Value> {
     target(ran)["findings"].as_array().unwrap().iter().find(|finding| finding["rule"] == rule).cloned()
 }
 
-fn connect(cluster: &Cluster, application: &str) -> Session {
-    let who = Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: application.to_owned(),
-        replication: false,
-    };
-    Session::connect(cluster, &who).unwrap()
-}
-
 fn turns(turns: &[(&str, u64)]) -> Vec<Turn> {
     let turn =
         |(sql, pause): &(&str, u64)| [Turn::Statement((*sql).to_owned()), Turn::Pause(Duration::from_millis(*pause))];
@@ -52,12 +42,12 @@ fn turns(turns: &[(&str, u64)]) -> Vec<Turn> {
 fn looks_from_cron_see_a_leak_on_a_busy_connection() {
     let home = tempfile::tempdir().unwrap();
     let cluster = server::start(&server::any(), &[]);
-    let leak = connect(&cluster, "api");
+    let leak = Session::named(&cluster, "api");
     leak.run("SELECT pg_advisory_lock(8675309)", AT_MOST).unwrap();
     leak.repeat(turns(&[("SELECT 'some request'", 50)]), false);
-    let worker = connect(&cluster, "worker");
+    let worker = Session::named(&cluster, "worker");
     worker.repeat(turns(&[("SELECT pg_advisory_lock(31)", 300), ("SELECT pg_advisory_unlock(31)", 5)]), false);
-    let waiter = connect(&cluster, "migrator");
+    let waiter = Session::named(&cluster, "migrator");
     waiter.begin("SELECT pg_advisory_lock(8675309)", true);
     let began = Instant::now();
     let ran = loop {
@@ -83,10 +73,10 @@ fn looks_from_cron_see_a_leak_on_a_busy_connection() {
 fn fifty_looks_raise_what_is_not_proved_and_no_worker_loop() {
     let home = tempfile::tempdir().unwrap();
     let cluster = server::start(&server::any(), &[]);
-    let leak = connect(&cluster, "api");
+    let leak = Session::named(&cluster, "api");
     leak.run("SELECT pg_advisory_lock(8675309)", AT_MOST).unwrap();
     leak.repeat(turns(&[("SELECT 'some request'", 20)]), false);
-    let worker = connect(&cluster, "worker");
+    let worker = Session::named(&cluster, "worker");
     worker.repeat(turns(&[("SELECT pg_advisory_lock(31)", 300), ("SELECT pg_advisory_unlock(31)", 5)]), false);
     let mut last = None;
     for _ in 0..55 {

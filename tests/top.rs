@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::pty::Terminal;
 use crate::support::server;
-use crate::support::session::{Identity, Session, superuser, wait_until};
+use crate::support::session::{Session, superuser, wait_until};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -25,18 +25,8 @@ fn dsn(cluster: &Cluster) -> String {
     format!("host={} port={} user=postgres dbname=postgres connect_timeout=5", cluster.host(), cluster.port())
 }
 
-fn session(cluster: &Cluster, application: &str) -> Session {
-    let who = Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: application.to_owned(),
-        replication: false,
-    };
-    Session::connect(cluster, &who).unwrap()
-}
-
 fn leak(cluster: &Cluster, application: &str, key: i64) -> Session {
-    let session = session(cluster, application);
+    let session = Session::named(cluster, application);
     session.run(&format!("SELECT pg_advisory_lock({key})"), SOON).unwrap();
     session
 }
@@ -80,7 +70,7 @@ fn a_leak_appears_is_found_is_freed_by_its_statement_and_moves_to_history() {
     terminal.wait_for("Nothing is wrong", SOON);
     let leak_of_api = leak(&cluster, "api", 612_001);
     let _other = leak(&cluster, "worker", 7);
-    let waiter = session(&cluster, "migrator");
+    let waiter = Session::named(&cluster, "migrator");
     waiter.begin("SELECT pg_advisory_lock(612001)", true);
     terminal.wait_for("idle-holder", SOON);
     terminal.wait_for("CRITICAL", SOON);

@@ -2,8 +2,8 @@
 //!
 //! A wrong join would accuse the wrong session, so a row counts only if all that both sides know agrees.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use crate::model::{Backend, Pid, PoolMode, Pooler, PoolerClient, PoolerServer};
 

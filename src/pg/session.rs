@@ -12,6 +12,7 @@ use postgres::error::{DbError, Severity, SqlState};
 
 use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
+use super::read_error::ReadError;
 use super::{Select, TableRows, connect, failure, lease, query, rows, statements, table};
 use crate::analysis::report::Failure;
 use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
@@ -49,24 +50,6 @@ struct Memory {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-/// How a poll failed.
-enum PollError {
-    Client(postgres::Error),
-    Rows(rows::RowError),
-}
-
-impl From<postgres::Error> for PollError {
-    fn from(error: postgres::Error) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<rows::RowError> for PollError {
-    fn from(error: rows::RowError) -> Self {
-        Self::Rows(error)
     }
 }
 
@@ -139,7 +122,7 @@ impl Session {
                 snapshot.behind_pooler = self.lent;
                 Ok(snapshot)
             }
-            Err(PollError::Client(error)) => {
+            Err(ReadError::Client(error)) => {
                 // After an error of the server's that is not fatal the connection goes on; after any other it does not.
                 let severity = error.as_db_error().and_then(DbError::parsed_severity);
                 let goes_on =
@@ -147,7 +130,7 @@ impl Session {
                 self.lost |= !goes_on;
                 Err(failure::poll_failure(&error, &self.address))
             }
-            Err(PollError::Rows(error)) => Err(failure::unreadable(&error, &self.address)),
+            Err(ReadError::Rows(error)) => Err(failure::unreadable(&error, &self.address)),
         }
     }
 
@@ -185,7 +168,7 @@ impl Session {
     }
 
     /// Ends a transaction that an error has left open. Until then the server refuses everything else.
-    fn roll_back(&mut self) -> Result<(), PollError> {
+    fn roll_back(&mut self) -> Result<(), ReadError> {
         if self.broken_transaction {
             self.client.simple_query("ROLLBACK")?;
             self.broken_transaction = false;
@@ -198,14 +181,14 @@ impl Session {
         self.timeout / 2
     }
 
-    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Vec<postgres::SimpleQueryRow>>, PollError> {
+    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Vec<postgres::SimpleQueryRow>>, ReadError> {
         self.broken_transaction = true;
         let messages = self.client.simple_query(message)?;
         self.broken_transaction = false;
         Ok(rows::result_sets(messages, count)?)
     }
 
-    fn usual_poll(&mut self) -> Result<Snapshot, PollError> {
+    fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
         let message = query::poll(self.version_num, self.grouped, self.statement_timeout());
         let sets = self.sets(&message, query::POLL_SETS)?;
         let [before, locks, after, sessions, prepared, databases, facts] = sets.as_slice() else {
@@ -240,10 +223,10 @@ impl Session {
     }
 
     /// Asks without the shared catalogs, if the error is one that they cause and there is a memory of their names.
-    fn last_resort(&mut self, error: PollError) -> Result<Snapshot, PollError> {
+    fn last_resort(&mut self, error: ReadError) -> Result<Snapshot, ReadError> {
         let code = match &error {
-            PollError::Client(error) => error.code().cloned(),
-            PollError::Rows(_) => None,
+            ReadError::Client(error) => error.code().cloned(),
+            ReadError::Rows(_) => None,
         };
         let full = code == Some(SqlState::OUT_OF_MEMORY);
         if !(full || code == Some(SqlState::LOCK_NOT_AVAILABLE)) || self.memory.is_none() {
@@ -254,7 +237,7 @@ impl Session {
         self.without_catalogs(full).map_err(|_| error)
     }
 
-    fn without_catalogs(&mut self, lock_table_full: bool) -> Result<Snapshot, PollError> {
+    fn without_catalogs(&mut self, lock_table_full: bool) -> Result<Snapshot, ReadError> {
         self.roll_back()?;
         let message = query::last_resort(self.version_num, self.statement_timeout());
         let sets = self.sets(&message, query::LAST_RESORT_SETS)?;

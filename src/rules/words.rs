@@ -171,7 +171,7 @@ fn is_of_another(holds: &[&Hold], pid: Pid) -> bool {
 }
 
 fn is_this_machine(address: &str) -> bool {
-    address.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    address.parse::<core::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn owners(holds: &[&Hold]) -> Vec<String> {

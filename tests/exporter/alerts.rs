@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{Exporter, free_port, have, run};
 use crate::support::server;
-use crate::support::session::{Identity, Session};
+use crate::support::session::Session;
 
 fn alerts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts")
@@ -161,18 +161,12 @@ fn a_leak_reaches_who_is_on_call_and_its_end_too() {
         "prometheus",
         &["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", &listen],
     );
-    let who = |application: &str| Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: application.to_owned(),
-        replication: false,
-    };
-    let leak = Session::connect(&cluster, &who("worker")).unwrap();
+    let leak = Session::named(&cluster, "worker");
     leak.run("SELECT pg_advisory_lock(612001)", Duration::from_secs(5)).unwrap();
     let lone = wait_for(&bodies, "PgLockwatchLoneLeak", "firing");
     assert_eq!(lone["labels"]["severity"], "warning");
     assert_eq!(lone["annotations"]["runbook_url"], "https://locks.example/runbook/idle-holder");
-    let waiter = Session::connect(&cluster, &who("api")).unwrap();
+    let waiter = Session::named(&cluster, "api");
     waiter.begin("SELECT pg_advisory_lock(612001)", true);
     let blocked = wait_for(&bodies, "PgLockwatchBlockedBehindIdleHolder", "firing");
     assert_eq!(blocked["labels"]["severity"], "critical");

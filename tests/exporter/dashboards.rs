@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::alerts::Running;
 use super::harness::{Exporter, free_port, have, read_answer, run};
-use crate::support::session::{Identity, Session};
+use crate::support::session::Session;
 use crate::support::{say, server};
 
 fn dashboards() -> Vec<(String, Value)> {
@@ -118,15 +118,9 @@ fn every_query_finds_something_on_a_real_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("keys.toml"), "[[key]]\nname = \"report\"\nkey = 612001\n").unwrap();
     let exporter = Exporter::watching(&cluster, folder.path(), &["--keys", "keys.toml"]).ready();
-    let who = |application: &str| Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: application.to_owned(),
-        replication: false,
-    };
-    let leak = Session::connect(&cluster, &who("worker")).unwrap();
+    let leak = Session::named(&cluster, "worker");
     leak.run("SELECT pg_advisory_lock(612001)", Duration::from_secs(5)).unwrap();
-    let waiter = Session::connect(&cluster, &who("api")).unwrap();
+    let waiter = Session::named(&cluster, "api");
     waiter.begin("SELECT pg_advisory_lock(612001)", true);
     let port = free_port();
     fs::write(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::harness::Exporter;
 use crate::support::server;
-use crate::support::session::{Identity, Session};
+use crate::support::session::Session;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -23,15 +23,9 @@ fn hostile_names_stay_names() {
     )
     .unwrap();
     let mut exporter = Exporter::watching(&cluster, folder.path(), &["--keys", "keys.toml"]).ready();
-    let who = |application: &str| Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: application.to_owned(),
-        replication: false,
-    };
-    let leak = Session::connect(&cluster, &who(&format!("{hostile}&\"'"))).unwrap();
+    let leak = Session::named(&cluster, &format!("{hostile}&\"'"));
     leak.run("SELECT pg_advisory_lock(7) /* s3cret of a person */", SOON).unwrap();
-    let waiter = Session::connect(&cluster, &who("![p](http://x/y.png)")).unwrap();
+    let waiter = Session::named(&cluster, "![p](http://x/y.png)");
     waiter.begin("SELECT pg_advisory_lock(7)", true);
     exporter.wait(SOON, "the finding", |exporter| exporter.get("/runbook").body.contains("CRITICAL idle-holder"));
     for path in ["/runbook", "/runbook/idle-holder"] {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pglockwatch::app::demo::Cluster;
 
 use super::harness::{Exporter, dsn, free_port, read_answer};
-use crate::support::session::{Identity, Session, Turn, superuser};
+use crate::support::session::{Session, Turn, superuser};
 use crate::support::{say, server};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -92,15 +92,7 @@ fn postgres_exporter_with_a_query_and_ours_on_the_same_leaks() {
     let cluster = server::start(&server::any(), &["max_prepared_transactions=5".to_owned()]);
     let folder = tempfile::tempdir().unwrap();
     superuser(&cluster).batch_execute("CREATE ROLE blind LOGIN").unwrap();
-    let connect = |application: &str| {
-        let who = Identity {
-            user: "postgres".to_owned(),
-            database: "postgres".to_owned(),
-            application_name: application.to_owned(),
-            replication: false,
-        };
-        Session::connect(&cluster, &who).unwrap()
-    };
+    let connect = |application: &str| Session::named(&cluster, application);
     let forgotten = connect("forgotten");
     forgotten.run("SELECT pg_advisory_lock(1)", SOON).unwrap();
     let busy = connect("busy-pool");

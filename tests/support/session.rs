@@ -53,6 +53,17 @@ enum Connection {
 }
 
 impl Session {
+    /// A session of the superuser in the database `postgres`, with this application_name.
+    pub fn named(cluster: &Cluster, application_name: &str) -> Self {
+        let who = Identity {
+            user: "postgres".to_owned(),
+            database: "postgres".to_owned(),
+            application_name: application_name.to_owned(),
+            replication: false,
+        };
+        Self::connect(cluster, &who).unwrap()
+    }
+
     /// Connects.
     pub fn connect(cluster: &Cluster, who: &Identity) -> Result<Self, String> {
         let (mut connection, pid) = Connection::open(cluster, who)?;
