@@ -1,6 +1,6 @@
 //! What is known after a poll: every hold with its bounds and proofs, every wait with its roots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,6 +181,8 @@ pub struct Observed {
     pub(crate) backends: BTreeMap<Pid, usize>,
     /// The application groups of backends, by pid.
     pub(crate) groups: BTreeMap<Pid, Arc<str>>,
+    /// How many application groups connect from each client address.
+    pub(crate) applications_at: HashMap<String, usize>,
     /// The places of backends that are seen to work or to rest, by database and role.
     pub(crate) by_account: BTreeMap<Account, Vec<usize>>,
     /// The places of holds, by holder.
@@ -200,6 +202,11 @@ impl Observed {
     /// The application group of a backend.
     pub fn group(&self, backend: &Backend) -> &str {
         self.groups.get(&backend.pid).map_or("", |group| group)
+    }
+
+    /// How many application groups connect from this client address.
+    pub fn applications_at(&self, address: &str) -> usize {
+        self.applications_at.get(address).copied().unwrap_or_default()
     }
 
     /// Client sessions of the same database and role, itself among them: those in a transaction or a statement first,

@@ -2,7 +2,7 @@
 //!
 //! Knows backends and who of them holds or waits; knows no threshold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use regex::Regex;
@@ -66,6 +66,19 @@ pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> BTreeMap<Pid,
             (backend.pid, Arc::clone(group))
         })
         .collect()
+}
+
+/// How many application groups connect from each address; sessions without a name are of none.
+pub(super) fn applications_at(backends: &[Backend], groups: &BTreeMap<Pid, Arc<str>>) -> HashMap<String, usize> {
+    let mut found: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+    for backend in backends {
+        if let (Some(address), Some(group)) = (&backend.client_addr, groups.get(&backend.pid))
+            && !group.is_empty()
+        {
+            found.entry(address).or_default().insert(group);
+        }
+    }
+    found.into_iter().map(|(address, groups)| (address.to_owned(), groups.len())).collect()
 }
 
 /// The pools of these backends, those with locks first, then by size, then by name.

@@ -14,7 +14,7 @@ use super::hold_memory::{HoldMemory, Sight};
 use super::moment::{BackendMemory, Moment};
 use super::observed::{Account, CountMismatch, Hold, HolderRef, Observed, Waiting};
 use super::pooled::pooled;
-use super::pools::{Grouping, groups, pools};
+use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{HolderEntry, KeyBook, LookUp};
@@ -379,6 +379,7 @@ fn assemble(
     let holding: BTreeSet<Pid> = by_holder.keys().filter_map(session).collect();
     let queued: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
+    let applications_at = applications_at(&snapshot.backends, &groups);
     let by_account = by_account(&snapshot.backends);
     let pools = pools(&snapshot.backends, &groups, &holding, &queued);
     let pooled = pooled(&snapshot.backends, &snapshot.poolers);
@@ -396,6 +397,7 @@ fn assemble(
         count_mismatches: Vec::new(),
         backends,
         groups,
+        applications_at,
         by_account,
         by_holder,
         by_root,

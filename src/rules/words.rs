@@ -2,7 +2,6 @@
 //!
 //! Texts that strangers chose stay as they are here: who shows them makes them safe for the place where they stand.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Context, Draft};
@@ -154,13 +153,11 @@ fn looks_like_a_pooler(context: &Context<'_>, pid: Pid, holds: &[&Hold]) -> Opti
         ));
     }
     let address = context.backend(pid)?.client_addr.as_deref().filter(|address| !is_this_machine(address))?;
-    let there = observed.snapshot.backends.iter().filter(|other| other.client_addr.as_deref() == Some(address));
-    let groups: BTreeSet<&str> = there.map(|other| observed.group(other)).filter(|group| !group.is_empty()).collect();
-    (groups.len() >= MANY_APPLICATIONS).then(|| {
+    let applications = observed.applications_at(address);
+    (applications >= MANY_APPLICATIONS).then(|| {
         format!(
-            "{} applications connect from {address}: it may be a pooler's, and the application that is shown the last \
-             borrower of the connection.",
-            groups.len()
+            "{applications} applications connect from {address}: it may be a pooler's, and the application that is shown \
+             the last borrower of the connection."
         )
     })
 }
