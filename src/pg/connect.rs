@@ -193,7 +193,7 @@ impl Attempt<'_> {
     fn connect(&self, encryption: Encryption, password: Option<&SecretString>) -> Result<Client, ConnectFailure> {
         let mut config = self.config(password);
         let failed = |error: postgres::Error| {
-            let mut failure = failure::connect_failure(&error, self.address);
+            let mut failure = failure::connect_failure(&error, self.address, encryption == Encryption::Offered);
             // Whatever answers there may repeat what it was sent.
             if let (Some(sent), Some(_)) = (password, error.as_db_error()) {
                 failure.reason = without(&failure.reason, sent.expose_secret());
@@ -208,12 +208,7 @@ impl Attempt<'_> {
         if self.settings.tls.direct {
             config.ssl_negotiation(SslNegotiation::Direct);
         }
-        let connector = tls::connector(&self.settings.tls).map_err(|error| {
-            let mut failure = ConnectFailure::from((self.address, error));
-            failure.other_encryption = encryption == Encryption::Offered;
-            failure
-        })?;
-        config.connect(connector).map_err(failed)
+        config.connect(tls::OnDemand::new(&self.settings.tls)).map_err(failed)
     }
 
     fn config(&self, password: Option<&SecretString>) -> Config {
@@ -258,7 +253,7 @@ impl Attempt<'_> {
     /// Asks for the version, and whether the server is of the wanted kind.
     fn greet(&self, mut client: Client, attrs: SessionAttrs, began: Instant) -> Result<Opened, ConnectFailure> {
         let messages = client.simple_query(&query::greeting(self.timeout)).map_err(|error| {
-            let mut failure = failure::connect_failure(&error, self.address);
+            let mut failure = failure::connect_failure(&error, self.address, false);
             if self.settings.dbname == "pgbouncer" {
                 failure.hints.push("This is PgBouncer's own console; name a database behind it.".to_owned());
             }

@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use postgres::error::{DbError, SqlState};
@@ -50,14 +51,6 @@ impl ConnectFailure {
     }
 }
 
-impl From<(&Address, TlsError)> for ConnectFailure {
-    fn from((address, error): (&Address, TlsError)) -> Self {
-        let mut failure = Self::new(address, FailureKind::Tls, error.message);
-        failure.hints.extend(error.hint);
-        failure
-    }
-}
-
 /// All that was tried, in one failure. The first decides the kind: the others were tried because of it.
 pub(crate) fn cannot_connect(tried: Vec<ConnectFailure>) -> Failure {
     let reasons: Vec<String> = tried.iter().map(|failure| format!("{}: {}", failure.address, failure.reason)).collect();
@@ -88,10 +81,17 @@ pub fn timed_out(name: &str, connecting: bool, after: Duration) -> Failure {
     Failure { kind: FailureKind::Timeout, message, hints: vec![hint.to_owned()] }
 }
 
-/// What the client says when there is no connection, or could not be.
-pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> ConnectFailure {
+/// What the client says when there is no connection, or could not be. `offered`: TLS was only used because the server
+/// has it.
+pub(crate) fn connect_failure(error: &postgres::Error, address: &Address, offered: bool) -> ConnectFailure {
     if let Some(db) = error.as_db_error() {
         return refused_by_server(db, address);
+    }
+    if let Some(unfit) = source::<TlsError>(error) {
+        let mut failure = ConnectFailure::new(address, FailureKind::Tls, &unfit.message);
+        failure.hints.extend(unfit.hint.clone());
+        failure.other_encryption = offered;
+        return failure;
     }
     let reason = reason(error);
     // The client does not tell kinds of error apart but by these words.
@@ -126,12 +126,18 @@ pub(crate) fn connect_failure(error: &postgres::Error, address: &Address) -> Con
 }
 
 fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> ConnectFailure {
-    let kind = source::<io::Error>(error).map(io::Error::kind);
+    let io = source::<io::Error>(error);
+    let kind = io.map(io::Error::kind);
     if error.is_closed() || matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) {
         return closed_early(address);
     }
+    if let Some(hint) = zone_hint(address) {
+        return ConnectFailure::new(address, FailureKind::Connect, reason).hint(hint);
+    }
     let what = error.to_string();
-    let not_postgres = matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
+    // What the operating system says is about the address, what the client says about the answer.
+    let by_client = io.is_some_and(|io| io.raw_os_error().is_none());
+    let not_postgres = by_client && matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
         || reason.contains("bytes remaining");
     if not_postgres || what.contains("unexpected message") || what.contains("parsing") {
         let reason = format!("the answer is not PostgreSQL's protocol ({reason})");
@@ -139,6 +145,18 @@ fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> Con
             .hint("Is that the port of PostgreSQL or of a pooler?");
     }
     unreachable(kind, address, reason)
+}
+
+/// A link-local IPv6 address reaches nothing without its zone (RFC 4007), and the client drops the zone.
+fn zone_hint(address: &Address) -> Option<&'static str> {
+    let Endpoint::Host { name, addr } = &address.endpoint else { return None };
+    let written = name.split('%').next().and_then(|name| name.parse().ok());
+    match addr.or(written) {
+        Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
+            Some("Link-local addresses (fe80::...) cannot be used: give a name, or an address that needs no zone.")
+        }
+        _ => None,
+    }
 }
 
 /// Nobody answers at an address that was only asked whether it is alive.
@@ -345,6 +363,16 @@ mod tests {
         );
         assert_eq!(plain("error:0A00010B:SSL routines::wrong version number:../a.c:354:"), "wrong version number");
         assert_eq!(one_line("a\nb\u{1b}[31m\u{202e}"), "a b [31m");
+    }
+
+    #[test]
+    fn link_local_addresses_are_told_apart() {
+        let hint = |name: &str, addr: Option<&str>| {
+            let endpoint = Endpoint::Host { name: name.to_owned(), addr: addr.map(|addr| addr.parse().unwrap()) };
+            zone_hint(&Address { endpoint, port: 5432 }).is_some()
+        };
+        assert!(hint("fe80::1%eth0", None) && hint("fe80::1", None) && hint("db", Some("fe80::1")));
+        assert!(!hint("::1", None) && !hint("fe80", None) && !hint("db", Some("10.0.0.1")));
     }
 
     #[test]

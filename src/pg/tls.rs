@@ -1,10 +1,11 @@
 //! TLS as libpq does it: which authorities are trusted, whether the host's name is checked, the client's certificate.
 //!
-//! Reads the files that the settings name. The store of authorities is always set: the library's own default would
+//! Reads the files that the settings name, once the server has said that it has TLS. The store of authorities is always set: the library's own default would
 //! trust every public authority for a server that has a private one.
 
 mod names;
 
+use std::future;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -14,7 +15,9 @@ use openssl::ssl::{SslConnector, SslConnectorBuilder, SslFiletype, SslMethod, Ss
 use openssl::x509::X509;
 use openssl::x509::store::{X509Lookup, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
-use postgres_openssl::MakeTlsConnector;
+use postgres::Socket;
+use postgres::tls::{MakeTlsConnect, TlsConnect};
+use postgres_openssl::{TlsConnector, TlsStream};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::conninfo::{RootCerts, TlsMode, TlsSettings, TlsVersion};
@@ -22,7 +25,8 @@ use super::files;
 pub(crate) use names::VERDICT as NAME_VERDICT;
 
 /// Why TLS cannot even be tried: one sentence without a full stop, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct TlsError {
     pub message: String,
     pub hint: Option<String>,
@@ -45,8 +49,50 @@ impl From<ErrorStack> for TlsError {
     }
 }
 
-/// What connects by TLS with these settings.
-pub(crate) fn connector(settings: &TlsSettings) -> Result<MakeTlsConnector, TlsError> {
+/// Connects by TLS where the server has it. Only then OpenSSL is set up and files are read, as in libpq: setting it up
+/// reads every authority that this machine trusts, and costs more than all the rest of connecting.
+#[derive(Clone)]
+pub(crate) struct OnDemand {
+    settings: TlsSettings,
+}
+
+impl OnDemand {
+    pub(crate) fn new(settings: &TlsSettings) -> Self {
+        Self { settings: settings.clone() }
+    }
+}
+
+impl MakeTlsConnect<Socket> for OnDemand {
+    type Stream = TlsStream<Socket>;
+    type TlsConnect = Handshake;
+    type Error = TlsError;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, TlsError> {
+        Ok(Handshake { settings: self.settings.clone(), host: host.to_owned() })
+    }
+}
+
+/// TLS with one host, if it wants it.
+pub(crate) struct Handshake {
+    settings: TlsSettings,
+    host: String,
+}
+
+impl TlsConnect<Socket> for Handshake {
+    type Stream = TlsStream<Socket>;
+    type Error = <TlsConnector as TlsConnect<Socket>>::Error;
+    type Future = <TlsConnector as TlsConnect<Socket>>::Future;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        match connector(&self.settings, &self.host) {
+            Ok(connector) => connector.connect(socket),
+            Err(error) => Box::pin(future::ready(Err(error.into()))),
+        }
+    }
+}
+
+/// What connects to this host by TLS with these settings.
+fn connector(settings: &TlsSettings, host: &str) -> Result<TlsConnector, TlsError> {
     let mut builder = SslConnector::builder(SslMethod::tls_client())?;
     let verify = trust(&mut builder, settings)?;
     builder.set_verify(if verify { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
@@ -58,21 +104,17 @@ pub(crate) fn connector(settings: &TlsSettings) -> Result<MakeTlsConnector, TlsE
     if let Some((cert, key)) = &settings.cert {
         present_certificate(&mut builder, cert, key, settings.key_password.as_ref())?;
     }
-    let mut connector = MakeTlsConnector::new(builder.build());
-    let (full, sni) = (settings.mode == TlsMode::VerifyFull, settings.sni);
-    connector.set_callback(move |connect, host| {
-        // libpq's rules for names are not the library's: they are applied to what the chain of signatures allows.
-        connect.set_verify_hostname(false);
-        if full {
-            let host = host.to_owned();
-            connect.set_verify_callback(SslVerifyMode::PEER, move |trusted, chain| {
-                trusted && names::fit_or_fail(chain, &host)
-            });
-        }
-        connect.set_use_server_name_indication(sni);
-        Ok(())
-    });
-    Ok(connector)
+    let mut connect = builder.build().configure()?;
+    // libpq's rules for names are not the library's: they are applied to what the chain of signatures allows.
+    connect.set_verify_hostname(false);
+    if settings.mode == TlsMode::VerifyFull {
+        let host = host.to_owned();
+        connect.set_verify_callback(SslVerifyMode::PEER, move |trusted, chain| {
+            trusted && names::fit_or_fail(chain, &host)
+        });
+    }
+    connect.set_use_server_name_indication(settings.sni);
+    Ok(TlsConnector::new(connect, host))
 }
 
 fn version(version: TlsVersion) -> SslVersion {
