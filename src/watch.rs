@@ -3,21 +3,25 @@
 //! Knows the schedule, the back-off and the deadlines. What a snapshot means is told by the function it is given; what
 //! becomes of an [`Update`] is the listener's business.
 //!
-//! Two threads per target. The *worker* owns the connection and does what can hang: connecting and polling. The
-//! *controller* gives each of these a deadline. When one passes, the listener is told, and the worker is left alone:
-//! nothing can interrupt a read from a server that is stopped, and a second connection while the first may still be
-//! open could take the last place of a server that is in trouble. The worker goes on when its server does.
+//! Each target has a [`worker`], a thread that owns the connection and does what can hang: connecting and polling. One
+//! thread for all of them, the [`schedule`], gives each of these a deadline. When one passes, the listener is told, and
+//! the worker is left alone: nothing can interrupt a read from a server that is stopped, and a second connection while
+//! the first may still be open could take the last place of a server that is in trouble. The worker goes on when its
+//! server does.
 
-use std::io;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+mod schedule;
+mod worker;
+
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, LazyLock};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::analysis::report::{Failure, TargetReport};
+use crate::analysis::report::{Failure, FailureKind, TargetReport};
 use crate::model::{LeaseTable, Snapshot};
-use crate::pg::{self, ConnSettings, ProcessEnvironment, Session};
-use crate::pgbouncer::{Consoles, PoolerSpec};
+use crate::pg::{self, ConnSettings, Session};
+use crate::pgbouncer::PoolerSpec;
+pub use schedule::Schedule;
+use worker::{Outcome, Progress};
 
 /// The longest pause between two attempts, unless the interval is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -25,8 +29,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const COSTS: usize = 5;
 /// How many of a poll's own length the interval must have.
 const INTERVAL_PER_COST: u32 = 10;
-/// Enough for TLS in a debug build; 200 targets must not reserve gigabytes.
-const STACK: usize = 1024 * 1024;
 /// How long stopping waits for the connection to be closed in good order.
 const GOODBYE: Duration = Duration::from_millis(100);
 
@@ -78,7 +80,8 @@ pub enum Update {
 /// A running poller. Dropping it stops the poller.
 #[derive(Debug)]
 pub struct Handle {
-    events: Sender<Event>,
+    id: u64,
+    events: Sender<(u64, Event)>,
     /// Nothing comes here; it is cut when the worker has ended.
     ended: Receiver<()>,
 }
@@ -110,7 +113,7 @@ impl Handle {
 
     fn tell(&self, event: Event) {
         // A poller that has ended needs to be told nothing.
-        drop(self.events.send(event));
+        drop(self.events.send((self.id, event)));
     }
 }
 
@@ -120,119 +123,15 @@ impl Drop for Handle {
     }
 }
 
-/// What the controller waits for.
+/// What a controller is told.
 #[derive(Debug)]
 enum Event {
+    Begin(Box<Controller>),
     Refresh,
     SetInterval(Duration),
     SetLeases(Arc<[LeaseTable]>),
     Stop,
     Worker(Progress),
-}
-
-/// What the worker says while it does one job.
-#[derive(Debug)]
-enum Progress {
-    /// It connects; said only when it had a connection and lost it.
-    Reconnecting,
-    /// It is connected to this host:port, and polls now.
-    Connected(String),
-    /// The job has ended, with or without an open connection.
-    Done { result: Box<Result<Snapshot, Failure>>, open: bool },
-}
-
-/// Starts polling a target: at once, then at its interval. Updates come with `index`.
-///
-/// # Errors
-/// If the operating system gives no threads.
-pub fn spawn(index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -> io::Result<Handle> {
-    let _ = *EPOCH;
-    let (events, inbox) = mpsc::channel();
-    let (jobs, orders) = mpsc::channel();
-    let (until_ended, ended) = mpsc::channel();
-    let worker = Worker {
-        settings: spec.settings.clone(),
-        timeout: spec.timeout,
-        session: None,
-        consoles: Consoles::spawn(&spec.poolers, spec.timeout)?,
-        controller: events.clone(),
-        _until_ended: until_ended,
-    };
-    thread::Builder::new().name(format!("poll-{index}")).stack_size(STACK).spawn(move || worker.run(&orders))?;
-    let controller = Controller {
-        index,
-        spec,
-        updates,
-        jobs,
-        failures: 0,
-        connected: None,
-        costs: [Duration::ZERO; COSTS],
-        slot: None,
-        first_pause: Some(share(index)),
-        told_stretching: false,
-    };
-    thread::Builder::new().name(format!("watch-{index}")).stack_size(STACK).spawn(move || controller.run(&inbox))?;
-    Ok(Handle { events, ended })
-}
-
-/// The thread that owns the connection.
-struct Worker {
-    settings: ConnSettings,
-    timeout: Duration,
-    session: Option<Session>,
-    consoles: Consoles,
-    controller: Sender<Event>,
-    /// Dropped with the worker, after its session.
-    _until_ended: Sender<()>,
-}
-
-impl Worker {
-    /// Does one job for each order; ends when nobody can order any more, or nobody listens.
-    fn run(mut self, orders: &Receiver<Arc<[LeaseTable]>>) {
-        for leases in orders {
-            let result = Box::new(self.job(&leases));
-            if !self.say(Progress::Done { result, open: self.session.is_some() }) {
-                return;
-            }
-        }
-    }
-
-    fn say(&self, progress: Progress) -> bool {
-        self.controller.send(Event::Worker(progress)).is_ok()
-    }
-
-    fn job(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
-        // Asked while the server is: a pooler that is slow or away costs the poll little, and never fails it.
-        self.consoles.ask();
-        let mut snapshot = self.reconnect_and_poll(leases)?;
-        snapshot.poolers = self.consoles.answers();
-        Ok(snapshot)
-    }
-
-    fn reconnect_and_poll(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
-        let known = self.session.as_ref().is_some_and(Session::has_polled);
-        let result = self.connect_and_poll(leases);
-        // A connection that worked and is gone now was mostly lost between two polls: by a restart, or because it was
-        // idle for too long. It is surely closed, so one new one may be opened at once.
-        if result.is_err() && known && self.session.is_none() {
-            self.say(Progress::Reconnecting);
-            return self.connect_and_poll(leases);
-        }
-        result
-    }
-
-    fn connect_and_poll(&mut self, leases: &[LeaseTable]) -> Result<Snapshot, Failure> {
-        let mut session = if let Some(session) = self.session.take() {
-            session
-        } else {
-            let session = Session::connect(&self.settings, &ProcessEnvironment, self.timeout)?;
-            self.say(Progress::Connected(session.address().to_owned()));
-            session
-        };
-        let result = session.poll(*EPOCH, leases);
-        self.session = (!session.is_lost()).then_some(session);
-        result
-    }
 }
 
 /// Where the controller is.
@@ -244,14 +143,18 @@ enum State {
     Working { began: Instant, deadline: Instant },
     /// The worker works, since `began`, and is late; the listener is told again at `remind`.
     Overdue { began: Instant, remind: Instant },
+    /// The worker judges what it has read, which cannot hang.
+    Judging,
 }
 
-/// The thread that keeps the schedule.
+/// Keeps the schedule of one target.
+#[derive(Debug)]
 struct Controller {
     index: usize,
-    spec: TargetSpec,
+    target: Target,
     updates: Sender<(usize, Update)>,
     jobs: Sender<Arc<[LeaseTable]>>,
+    state: State,
     /// Failures since the last good poll.
     failures: u32,
     /// host:port of the server that we are connected to.
@@ -266,84 +169,121 @@ struct Controller {
     told_stretching: bool,
 }
 
-/// The listener or the worker is gone: there is nothing left to do.
+/// What a controller knows of its target.
+#[derive(Debug)]
+struct Target {
+    name: String,
+    /// host:port, or several.
+    address: String,
+    interval: Duration,
+    /// The most that connecting may take.
+    connecting: Duration,
+    /// The most that a poll may take.
+    timeout: Duration,
+    leases: Arc<[LeaseTable]>,
+}
+
+/// The listener or the worker is gone, or nobody wants it any more: there is nothing left to do.
 struct Over;
 
 impl Controller {
-    fn run(mut self, inbox: &Receiver<Event>) {
-        // Over is the one way in which it ends.
-        drop(self.keep_schedule(inbox));
-    }
-
-    fn keep_schedule(&mut self, inbox: &Receiver<Event>) -> Result<(), Over> {
-        let mut state = self.begin()?;
-        loop {
-            let until = match state {
-                State::Resting { due } => due,
-                State::Working { deadline, .. } => deadline,
-                State::Overdue { remind, .. } => remind,
-            };
-            state = match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Ok(Event::Refresh) => self.refresh(state)?,
-                Ok(Event::SetInterval(interval)) => self.set_interval(state, interval),
-                Ok(Event::SetLeases(leases)) => {
-                    self.spec.leases = leases;
-                    state
-                }
-                Ok(Event::Worker(progress)) => self.progress(state, progress)?,
-                Err(RecvTimeoutError::Timeout) => self.time_is_up(state)?,
-            };
+    fn new(index: usize, spec: &TargetSpec, jobs: Sender<Arc<[LeaseTable]>>, updates: Sender<(usize, Update)>) -> Self {
+        let target = Target {
+            name: spec.name.clone(),
+            address: spec.settings.target_name(),
+            interval: spec.interval,
+            connecting: Session::connect_deadline(&spec.settings, spec.timeout),
+            timeout: spec.timeout,
+            leases: Arc::clone(&spec.leases),
+        };
+        Self {
+            index,
+            target,
+            updates,
+            jobs,
+            state: State::Resting { due: Instant::now() },
+            failures: 0,
+            connected: None,
+            costs: [Duration::ZERO; COSTS],
+            slot: None,
+            first_pause: Some(share(index)),
+            told_stretching: false,
         }
     }
 
+    /// When it wants to be woken, unless something happens before.
+    fn until(&self) -> Option<Instant> {
+        match self.state {
+            State::Resting { due } => Some(due),
+            State::Working { deadline, .. } => Some(deadline),
+            State::Overdue { remind, .. } => Some(remind),
+            State::Judging => None,
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Over> {
+        match event {
+            Event::Stop => return Err(Over),
+            Event::Refresh => self.refresh()?,
+            Event::SetInterval(interval) => self.set_interval(interval),
+            Event::SetLeases(leases) => self.target.leases = leases,
+            Event::Worker(progress) => self.state = self.progress(progress)?,
+            // It has begun.
+            Event::Begin(_) => {}
+        }
+        Ok(())
+    }
+
     fn begin(&mut self) -> Result<State, Over> {
-        self.jobs.send(Arc::clone(&self.spec.leases)).map_err(|_| Over)?;
+        self.jobs.send(Arc::clone(&self.target.leases)).map_err(|_| Over)?;
         Ok(self.working())
     }
 
     fn working(&self) -> State {
-        let (began, timeout) = (Instant::now(), self.spec.timeout);
-        let allowed = match self.connected {
-            Some(_) => timeout,
-            None => Session::connect_deadline(&self.spec.settings, timeout),
-        };
+        let began = Instant::now();
+        let allowed = if self.connected.is_some() { self.target.timeout } else { self.target.connecting };
         State::Working { began, deadline: began + allowed }
     }
 
-    fn refresh(&mut self, state: State) -> Result<State, Over> {
-        match state {
-            State::Resting { .. } => self.begin(),
-            State::Working { .. } | State::Overdue { .. } => Ok(state),
+    fn refresh(&mut self) -> Result<(), Over> {
+        if matches!(self.state, State::Resting { .. }) {
+            self.state = self.begin()?;
         }
+        Ok(())
     }
 
-    fn set_interval(&mut self, state: State, interval: Duration) -> State {
-        self.spec.interval = interval;
-        match state {
+    fn set_interval(&mut self, interval: Duration) {
+        self.target.interval = interval;
+        if let State::Resting { due } = &mut self.state {
             // Only ever sooner: what is due soon stays due soon.
-            State::Resting { due } => State::Resting { due: due.min(Instant::now() + interval) },
-            State::Working { .. } | State::Overdue { .. } => state,
+            *due = (*due).min(Instant::now() + interval);
         }
     }
 
-    fn time_is_up(&mut self, state: State) -> Result<State, Over> {
-        let began = match state {
+    /// What it waited for, [`until`](Self::until) then, has not happened.
+    fn time_is_up(&mut self) -> Result<(), Over> {
+        self.state = match self.state {
             State::Resting { due } => {
                 self.slot = Some(due);
-                return self.begin();
+                self.begin()?
             }
-            State::Working { began, .. } | State::Overdue { began, .. } => began,
+            State::Working { began, .. } | State::Overdue { began, .. } => {
+                let failure = self.late(began.elapsed());
+                State::Overdue { began, remind: self.fail(failure)? }
+            }
+            State::Judging => State::Judging,
         };
-        let failure = match &self.connected {
-            Some(address) => pg::timed_out(address, false, began.elapsed()),
-            None => pg::timed_out(&self.spec.settings.target_name(), true, began.elapsed()),
-        };
-        let remind = self.fail(failure)?;
-        Ok(State::Overdue { began, remind })
+        Ok(())
     }
 
-    fn progress(&mut self, state: State, progress: Progress) -> Result<State, Over> {
+    fn late(&self, after: Duration) -> Failure {
+        match &self.connected {
+            Some(address) => pg::timed_out(address, false, after),
+            None => pg::timed_out(&self.target.address, true, after),
+        }
+    }
+
+    fn progress(&mut self, progress: Progress) -> Result<State, Over> {
         match progress {
             Progress::Reconnecting => {
                 self.connected = None;
@@ -353,25 +293,30 @@ impl Controller {
                 self.connected = Some(address);
                 Ok(self.working())
             }
-            Progress::Done { result, open } => {
+            Progress::Read => Ok(State::Judging),
+            Progress::Done { outcome, open } => {
+                let late = self.late(self.target.timeout);
                 self.connected = self.connected.take().filter(|_| open);
-                match (*result, state) {
-                    // What was read so long ago, or so slowly, may be true no more; the connection works again.
-                    (Ok(_), State::Overdue { .. }) => self.begin(),
-                    (Ok(snapshot), _) => self.succeed(snapshot),
-                    (Err(failure), _) => Ok(State::Resting { due: self.fail(failure)? }),
+                match outcome {
+                    Outcome::Judged { report, began, took } => self.succeed(report, began, took),
+                    // It was told already; the connection works again.
+                    Outcome::Late if matches!(self.state, State::Overdue { .. }) => self.begin(),
+                    Outcome::Late => Ok(State::Resting { due: self.fail(late)? }),
+                    Outcome::Failed(failure) => Ok(State::Resting { due: self.fail(failure)? }),
                 }
+            }
+            Progress::Crashed => {
+                self.fail(crashed())?;
+                Err(Over)
             }
         }
     }
 
-    fn succeed(&mut self, snapshot: Snapshot) -> Result<State, Over> {
-        let began = Instant::now().checked_sub(snapshot.poll_duration).unwrap_or_else(Instant::now);
-        let cost = self.cost(snapshot.poll_duration);
+    fn succeed(&mut self, report: Arc<TargetReport>, began: Instant, took: Duration) -> Result<State, Over> {
+        let cost = self.cost(took);
         self.failures = 0;
-        let report = Arc::new((self.spec.observe)(snapshot));
-        let interval = self.spec.interval.max(cost * INTERVAL_PER_COST);
-        let stretched_to = (interval > self.spec.interval).then_some(interval);
+        let interval = self.target.interval.max(cost * INTERVAL_PER_COST);
+        let stretched_to = (interval > self.target.interval).then_some(interval);
         self.log_stretching(cost, stretched_to);
         // From the moment it was due: what a thread is late must not add up. Unless it was very late.
         let slot = self.slot.take().filter(|slot| began.saturating_duration_since(*slot) < interval / 2);
@@ -392,7 +337,7 @@ impl Controller {
     fn log_stretching(&mut self, cost: Duration, stretched_to: Option<Duration>) {
         if let (Some(to), false) = (stretched_to, self.told_stretching) {
             self.told_stretching = true;
-            let (target, interval) = (self.spec.name.as_str(), self.spec.interval);
+            let (target, interval) = (self.target.name.as_str(), self.target.interval);
             tracing::info!(
                 target,
                 ?cost,
@@ -408,13 +353,22 @@ impl Controller {
         self.failures = self.failures.saturating_add(1);
         // Many targets must not come back at the same moment.
         let jitter = 0.8 + 0.4 * fastrand::f64();
-        let retry_in = pause(self.spec.interval, self.failures).mul_f64(jitter);
+        let retry_in = pause(self.target.interval, self.failures).mul_f64(jitter);
         self.update(Update::Failed { failure, retry_in })?;
         Ok(Instant::now() + retry_in)
     }
 
     fn update(&self, update: Update) -> Result<(), Over> {
         self.updates.send((self.index, update)).map_err(|_| Over)
+    }
+}
+
+/// A fault of ours ended the worker's thread. The fault itself is in the log.
+fn crashed() -> Failure {
+    Failure {
+        kind: FailureKind::Query,
+        message: "this target is watched no more: a defect of pglockwatch has ended its poller".to_owned(),
+        hints: vec!["Restart pglockwatch, and report what it wrote to its log.".to_owned()],
     }
 }
 

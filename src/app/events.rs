@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::settings::Target;
 use crate::signal::{self, Wish};
-use crate::watch::{self, Handle, TargetSpec, Update};
+use crate::watch::{Handle, Schedule, TargetSpec, Update};
 
 /// The most that ending may take, but for the last connection's own bound.
 const GOODBYE: Duration = Duration::from_millis(100);
@@ -70,13 +70,14 @@ impl Pollers {
         deliver: impl Fn(usize, Update) -> bool + Send + 'static,
     ) -> Result<Self> {
         let updates = forward(deliver)?;
+        let no_thread = |error| Error::failure("cannot start a thread").caused_by(error);
+        let schedule = Schedule::start().map_err(no_thread)?;
         let handles = targets
             .into_iter()
             .enumerate()
             .map(|(place, target)| {
                 let monitor = monitor(place, &target);
-                watch::spawn(place, spec(target, monitor), updates.clone())
-                    .map_err(|error| Error::failure("cannot start a thread").caused_by(error))
+                schedule.spawn(place, spec(target, monitor), updates.clone()).map_err(no_thread)
             })
             .collect::<Result<_>>()?;
         Ok(Self { handles })

@@ -1,7 +1,8 @@
 //! The schedule, and bad days that need no PostgreSQL.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::net::TcpListener;
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 use super::*;
 use crate::analysis::report::FailureKind;
@@ -24,7 +25,7 @@ fn watch(port: u16, timeout: Duration) -> (Handle, Receiver<(usize, Update)>) {
         observe,
     };
     let (updates, inbox) = mpsc::channel();
-    (spawn(7, spec, updates).unwrap(), inbox)
+    (Schedule::start().unwrap().spawn(7, spec, updates).unwrap(), inbox)
 }
 
 fn failure(inbox: &Receiver<(usize, Update)>) -> (Failure, Duration) {
@@ -120,4 +121,26 @@ fn pollers_that_begin_together_spread_over_the_interval() {
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
     let gap = shares.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
     assert!(gap < 2.0 / 200.0, "nobody polls for {gap} of the interval");
+}
+
+/// A target that nobody can reach, whose poller ends badly when it judges.
+#[test]
+fn a_poller_that_crashes_is_told_once_and_no_report_stays() {
+    let (jobs, _orders) = mpsc::channel();
+    let (updates, inbox) = mpsc::channel();
+    let settings =
+        ConnInfo::parse("host=127.0.0.1 user=nobody").unwrap().complete(&FixedEnvironment::default()).unwrap();
+    let spec = TargetSpec {
+        name: "t".to_owned(),
+        settings,
+        poolers: Vec::new(),
+        interval: INTERVAL,
+        timeout: INTERVAL,
+        leases: [].into(),
+        observe: Box::new(|_| panic!("nothing is judged")),
+    };
+    let mut controller = Controller::new(7, &spec, jobs, updates);
+    assert!(controller.handle(Event::Worker(Progress::Crashed)).is_err(), "it is over");
+    let (failure, _) = failure(&inbox);
+    assert!(failure.message.contains("a defect of pglockwatch"), "{failure:?}");
 }

@@ -96,7 +96,7 @@ pub(super) fn run(args: ExporterArgs, mut global: GlobalArgs, around: Surroundin
     };
     let (sender, events) = mpsc::channel();
     catch_signals(sender.clone())?;
-    let mut pollers = Pollers::new(forward(sender)?);
+    let mut pollers = Pollers::new(forward(sender)?)?;
     let server = Server::start(listeners, routes::router(site, !args.no_pages), Arc::clone(&config))?;
     tracing::info!(addresses = addresses.join(" "), tls, targets = targets.len(), "listening");
     pollers.follow(targets)?;

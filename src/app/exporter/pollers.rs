@@ -4,6 +4,7 @@
 //! changed. Where the connection is another one, a new poller begins when the old one has been told to end.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::keys::KeyBook;
 use crate::monitor::Monitor;
 use crate::settings::Target;
-use crate::watch::{self, Handle, TargetSpec, Update};
+use crate::watch::{Handle, Schedule, TargetSpec, Update};
 
 /// What a poller may be told anew while it runs.
 #[derive(Clone)]
@@ -35,13 +36,17 @@ struct Poller {
 pub(super) struct Pollers {
     running: BTreeMap<usize, Poller>,
     next: usize,
+    schedule: Schedule,
     updates: Sender<(usize, Update)>,
 }
 
 impl Pollers {
     /// None yet; updates will go here.
-    pub fn new(updates: Sender<(usize, Update)>) -> Self {
-        Self { running: BTreeMap::new(), next: 0, updates }
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn new(updates: Sender<(usize, Update)>) -> Result<Self> {
+        Ok(Self { running: BTreeMap::new(), next: 0, schedule: Schedule::start().map_err(no_thread)?, updates })
     }
 
     /// From now on these are polled, and no others.
@@ -78,12 +83,15 @@ impl Pollers {
     fn start(&mut self, target: Target) -> Result<()> {
         let rules = Arc::new(Mutex::new(Rules::of(&target)));
         let spec = spec(&target, Arc::clone(&rules));
-        let handle = watch::spawn(self.next, spec, self.updates.clone())
-            .map_err(|error| Error::failure("cannot start a thread").caused_by(error))?;
+        let handle = self.schedule.spawn(self.next, spec, self.updates.clone()).map_err(no_thread)?;
         self.running.insert(self.next, Poller { target, rules, handle, healthy: false });
         self.next += 1;
         Ok(())
     }
+}
+
+fn no_thread(error: io::Error) -> Error {
+    Error::failure("cannot start a thread").caused_by(error)
 }
 
 fn stop(pollers: impl Iterator<Item = Poller>) {

@@ -14,7 +14,7 @@ use crate::guard::Guard;
 use crate::pg::{self, Session};
 use crate::settings::Target;
 use crate::signal::Sent;
-use crate::watch::{self, Handle, TargetSpec, Update};
+use crate::watch::{Handle, Schedule, TargetSpec, Update};
 
 /// What the poller's own deadlines, which know more about what hangs, may be late.
 const LATENESS: Duration = Duration::from_millis(200);
@@ -66,8 +66,9 @@ impl Watching {
         };
         let deliver = sender.clone();
         let updates = forward(move |_, update| deliver.send(Event::Update(update)).is_ok())?;
-        let handle =
-            watch::spawn(0, spec, updates).map_err(|error| Error::failure("cannot start a thread").caused_by(error))?;
+        let handle = Schedule::start()
+            .and_then(|schedule| schedule.spawn(0, spec, updates))
+            .map_err(|error| Error::failure("cannot start a thread").caused_by(error))?;
         Ok(Self { guard, handle, sender, events, failures: Vec::new(), address, allowed })
     }
 
