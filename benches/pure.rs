@@ -15,7 +15,7 @@ use pglockwatch::app::top::Rehearsal;
 use pglockwatch::keys::{Dictionary, KeyBook};
 use pglockwatch::model::Snapshot;
 use pglockwatch::monitor::Monitor;
-use pglockwatch::render::metrics::{self, Format, Identity, Own, Rows, TargetMetrics};
+use pglockwatch::render::metrics::{Format, Gathered, Identity, Own, Rows, TargetMetrics};
 use pglockwatch::render::style::Screen;
 use pglockwatch::render::{json, runbook, table};
 
@@ -77,7 +77,7 @@ fn encoding(criterion: &mut Criterion) {
     let own = Own { version: "1.2.3", config_reload_success: true, dictionary_reload_success: true };
     for format in Format::ALL {
         group.bench_function(format!("page {format:?}"), |bencher| {
-            bencher.iter(|| metrics::page(format, own, [&target], now));
+            bencher.iter(|| Gathered::of(own, [&target], now).encode(format));
         });
     }
     group.finish();

@@ -13,7 +13,7 @@ use super::events::EventLog;
 use super::pages;
 use crate::analysis::report::{Failure, FailureKind, TargetReport};
 use crate::render::json;
-use crate::render::metrics::{self, Format, Identity, Own, Rows, TargetMetrics};
+use crate::render::metrics::{Format, Gathered, Identity, Own, Rows, TargetMetrics};
 use crate::watch::Update;
 
 /// Which made page.
@@ -53,8 +53,10 @@ struct Inner {
     targets: Vec<Known>,
     config_reload_success: bool,
     dictionary_reload_success: bool,
-    /// Pages, each with the moment from which on silence makes it old.
-    made: HashMap<Page, (Bytes, Option<Duration>)>,
+    /// Pages, each with the last moment before silence makes it old.
+    made: HashMap<Page, (Bytes, Duration)>,
+    /// How often something has changed that pages show.
+    changes: u64,
 }
 
 /// Everything that pages are made of.
@@ -62,6 +64,8 @@ pub(super) struct World {
     began: Instant,
     habits: Habits,
     inner: Mutex<Inner>,
+    /// Held by whoever makes a page: others wait for it instead of making it too. Who brings news does not wait.
+    making: Mutex<()>,
 }
 
 impl World {
@@ -73,8 +77,9 @@ impl World {
             config_reload_success: true,
             dictionary_reload_success: true,
             made: HashMap::new(),
+            changes: 0,
         };
-        Self { began: Instant::now(), habits, inner: Mutex::new(inner) }
+        Self { began: Instant::now(), habits, inner: Mutex::new(inner), making: Mutex::new(()) }
     }
 
     /// A thread that panicked while it held the lock left whole values behind: they are replaced, never half changed.
@@ -103,7 +108,7 @@ impl World {
         let Some((applications, pool_clients)) = admitted else { return };
         let rows = Rows::of(&report, &applications, pool_clients);
         let mut inner = self.lock();
-        inner.made.clear();
+        inner.outdate();
         if let Some(known) = inner.known(target) {
             if known.failure.is_some() && report.failure.is_none() {
                 EventLog::recover(target);
@@ -115,7 +120,7 @@ impl World {
 
     fn fail(&self, target: &str, failure: Failure) {
         let mut inner = self.lock();
-        inner.made.clear();
+        inner.outdate();
         if let Some(known) = inner.known(target) {
             EventLog::fail(target, known.failure.as_ref(), &failure);
             known.metrics.fail(failure.kind);
@@ -128,7 +133,7 @@ impl World {
         let mut inner = self.lock();
         inner.config_reload_success = config;
         inner.dictionary_reload_success = dictionary;
-        inner.made.clear();
+        inner.outdate();
     }
 
     /// From now on these are the targets, in this order. Who stays keeps its counters.
@@ -147,7 +152,7 @@ impl World {
         for known in before {
             log.forget(known.metrics.target());
         }
-        inner.made.clear();
+        inner.outdate();
     }
 
     /// Whether every target's first poll has ended, well or badly.
@@ -157,30 +162,57 @@ impl World {
 
     /// A page, made now if what is there is old.
     pub fn page(&self, page: &Page) -> Bytes {
-        let now = self.now();
-        let mut inner = self.lock();
-        if let Some((bytes, until)) = inner.made.get(page)
-            && until.is_none_or(|until| now <= until)
-        {
-            return bytes.clone();
+        if let Some(bytes) = self.lock().made(page, self.now()) {
+            return bytes;
         }
-        let bytes = Bytes::from(inner.make(page, self.habits, now));
-        let until = inner.targets.iter().filter_map(|known| known.metrics.stale_from()).filter(|at| *at >= now).min();
-        // How old a silent target's data is changes with every look.
-        let ages = inner.targets.iter().any(|known| known.metrics.fresh(now).is_none());
-        if !ages || matches!(page, Page::Metrics(_)) {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        let (make, until, changes) = {
+            let inner = self.lock();
+            if let Some(bytes) = inner.made(page, now) {
+                return bytes;
+            }
+            (inner.gather(page, self.habits, now), inner.good_until(page, now), inner.changes)
+        };
+        let bytes = Bytes::from(make());
+        let mut inner = self.lock();
+        if let Some(until) = until
+            && inner.changes == changes
+        {
             inner.made.insert(page.clone(), (bytes.clone(), until));
         }
         bytes
     }
 }
 
+/// Makes a page from what was gathered for it.
+type Make = Box<dyn FnOnce() -> Vec<u8>>;
+
 impl Inner {
+    fn outdate(&mut self) {
+        self.changes += 1;
+        self.made.clear();
+    }
+
+    fn made(&self, page: &Page, now: Duration) -> Option<Bytes> {
+        let (bytes, until) = self.made.get(page)?;
+        (now <= *until).then(|| bytes.clone())
+    }
+
+    /// Until when a page that is made now may be served again; nothing: not even once.
+    fn good_until(&self, page: &Page, now: Duration) -> Option<Duration> {
+        let until = self.targets.iter().filter_map(|known| known.metrics.stale_from()).filter(|at| *at >= now).min();
+        // How old a silent target's data is changes with every look.
+        let ages = self.targets.iter().any(|known| known.metrics.fresh(now).is_none());
+        (!ages || matches!(page, Page::Metrics(_))).then_some(until.unwrap_or(Duration::MAX))
+    }
+
     fn known(&mut self, target: &str) -> Option<&mut Known> {
         self.targets.iter_mut().find(|known| known.metrics.target() == target)
     }
 
-    fn make(&self, page: &Page, habits: Habits, now: Duration) -> Vec<u8> {
+    /// All that a page needs, so that it can be made without the lock.
+    fn gather(&self, page: &Page, habits: Habits, now: Duration) -> Make {
         match page {
             Page::Metrics(format) => {
                 let own = Own {
@@ -188,39 +220,36 @@ impl Inner {
                     config_reload_success: self.config_reload_success,
                     dictionary_reload_success: self.dictionary_reload_success,
                 };
-                metrics::page(*format, own, self.targets.iter().map(|known| &known.metrics), now).into_bytes()
+                let gathered = Gathered::of(own, self.targets.iter().map(|known| &known.metrics), now);
+                let format = *format;
+                Box::new(move || gathered.encode(format).into_bytes())
             }
-            Page::Findings => self.findings(habits, now),
-            Page::Runbook => pages::runbook(&self.shown(habits, now)).into_bytes(),
-            Page::Rule(rule) => pages::rule(rule, &self.shown(habits, now)).into_bytes(),
+            Page::Findings => {
+                let shown = self.shown(now);
+                Box::new(move || findings(without_queries(shown, habits)))
+            }
+            Page::Runbook => {
+                let shown = self.shown(now);
+                Box::new(move || pages::runbook(&without_queries(shown, habits)).into_bytes())
+            }
+            Page::Rule(rule) => {
+                let (shown, rule) = (self.shown(now), *rule);
+                Box::new(move || pages::rule(rule, &without_queries(shown, habits)).into_bytes())
+            }
         }
     }
 
-    /// As `check --format json` has it: a target that does not answer has an error and nothing else.
-    fn findings(&self, habits: Habits, now: Duration) -> Vec<u8> {
-        let reports: Vec<TargetReport> = self
-            .shown(habits, now)
-            .into_iter()
-            .map(|shown| match shown.silence {
-                Some((failure, _)) => TargetReport::failed(shown.report.target.clone(), failure),
-                None => Arc::unwrap_or_clone(shown.report),
-            })
-            .collect();
-        // Plain structs with text keys: serializing them to memory does not fail.
-        json::render(&reports, env!("CARGO_PKG_VERSION")).unwrap_or_default().into_bytes()
-    }
-
-    fn shown(&self, habits: Habits, now: Duration) -> Vec<Shown> {
+    fn shown(&self, now: Duration) -> Vec<Shown> {
         self.targets
             .iter()
             .map(|known| {
                 let name = known.metrics.target();
                 if let Some(report) = known.metrics.fresh(now) {
-                    return Shown { report: without_queries(report, habits), silence: None };
+                    return Shown { report: Arc::clone(report), silence: None };
                 }
                 let failure = known.failure.clone().unwrap_or_else(|| silent(known.metrics.polled()));
                 if let Some((report, age)) = known.metrics.last_good(now) {
-                    return Shown { report: without_queries(report, habits), silence: Some((failure, Some(age))) };
+                    return Shown { report: Arc::clone(report), silence: Some((failure, Some(age))) };
                 }
                 let report = TargetReport::failed(name.to_owned(), failure.clone());
                 Shown { report: Arc::new(report), silence: Some((failure, None)) }
@@ -235,12 +264,30 @@ fn silent(polled: bool) -> Failure {
     Failure { kind: FailureKind::Timeout, message: message.to_owned(), hints: Vec::new() }
 }
 
+/// As `check --format json` has it: a target that does not answer has an error and nothing else.
+fn findings(shown: Vec<Shown>) -> Vec<u8> {
+    let reports: Vec<TargetReport> = shown
+        .into_iter()
+        .map(|shown| match shown.silence {
+            Some((failure, _)) => TargetReport::failed(shown.report.target.clone(), failure),
+            None => Arc::unwrap_or_clone(shown.report),
+        })
+        .collect();
+    // Plain structs with text keys: serializing them to memory does not fail.
+    json::render(&reports, env!("CARGO_PKG_VERSION")).unwrap_or_default().into_bytes()
+}
+
 /// Statements hold people's data: they are shown only where somebody asked for it.
-fn without_queries(report: &Arc<TargetReport>, habits: Habits) -> Arc<TargetReport> {
-    if habits.show_queries {
-        return Arc::clone(report);
+fn without_queries(mut shown: Vec<Shown>, habits: Habits) -> Vec<Shown> {
+    if !habits.show_queries {
+        for shown in &mut shown {
+            drop_queries(Arc::make_mut(&mut shown.report));
+        }
     }
-    let mut report = TargetReport::clone(report);
+    shown
+}
+
+fn drop_queries(report: &mut TargetReport) {
     for lock in &mut report.locks {
         if lock.holder.query.is_some() {
             let mut holder = crate::analysis::report::HolderReport::clone(&lock.holder);
@@ -251,5 +298,4 @@ fn without_queries(report: &Arc<TargetReport>, habits: Habits) -> Arc<TargetRepo
             first.query = None;
         }
     }
-    Arc::new(report)
 }

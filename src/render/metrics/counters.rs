@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::families::{Families, Type, Value};
-use super::identity::Identity;
+use super::families::{Families, TargetLabels, Type, Value};
 use super::labels;
 use crate::analysis::report::{FailureKind, HolderReport, TargetReport};
 use crate::model::{Pid, Time};
@@ -105,33 +104,33 @@ fn identity(holder: &HolderReport) -> HolderIdentity {
 }
 
 /// The families of what is counted, for all targets.
-pub(super) fn add(families: &mut Families, targets: &[(&Identity, &Counters)]) {
+pub(super) fn add(families: &mut Families, targets: &[(TargetLabels, &Counters)]) {
     let polls = families.add("pglockwatch_polls", "Polls of the target, by how they ended", Type::Counter);
-    for (identity, counters) in targets {
-        polls.series(identity, &[("result", "ok")], counters.ok);
+    for (target, counters) in targets {
+        polls.series(target, &[("result", "ok")], counters.ok);
         for (kind, count) in FAILURES.iter().zip(counters.failed) {
-            polls.series(identity, &[("result", kind.name())], count);
+            polls.series(target, &[("result", kind.name())], count);
         }
     }
     let durations =
         families.add("pglockwatch_poll_duration_seconds", "How long good polls of the target took", Type::Histogram);
-    for (identity, counters) in targets {
+    for (target, counters) in targets {
         let buckets = BUCKETS.into_iter().zip(counters.durations).collect();
-        durations.series(identity, &[], Value::Histogram(counters.duration_sum, counters.ok, buckets));
+        durations.series(target, &[], Value::Histogram(counters.duration_sum, counters.ok, buckets));
     }
     let restarts = families.add(
         "pglockwatch_server_restarts",
         "Starts of the server that were noticed: a restart or failover loses all advisory locks",
         Type::Counter,
     );
-    for (identity, counters) in targets {
-        restarts.series(identity, &[], counters.restarts);
+    for (target, counters) in targets {
+        restarts.series(target, &[], counters.restarts);
     }
     let begun = families.add("pglockwatch_findings_begun", "Findings that began, by rule", Type::Counter);
-    for (identity, counters) in targets {
+    for (target, counters) in targets {
         for rule in rules::ALL {
             let count = counters.begun.get(rule.name()).copied().unwrap_or_default();
-            begun.series(identity, &[("rule", rule.name())], count);
+            begun.series(target, &[("rule", rule.name())], count);
         }
     }
     let changes = families.add(
@@ -139,9 +138,9 @@ pub(super) fn add(families: &mut Families, targets: &[(&Identity, &Counters)]) {
         "How often a lock with a declared name was taken by another holder than before",
         Type::Counter,
     );
-    for (identity, counters) in targets {
+    for (target, counters) in targets {
         for ([database, name], (count, _)) in &counters.holders {
-            changes.series(identity, &[("datname", database), ("lock", name)], *count);
+            changes.series(target, &[("datname", database), ("lock", name)], *count);
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, LabelSetEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 
 use super::identity::Identity;
@@ -47,7 +50,31 @@ pub(super) struct Family {
     name: &'static str,
     help: &'static str,
     kind: Type,
-    series: Vec<(Vec<(String, String)>, Value)>,
+    series: Vec<(Labels, Value)>,
+}
+
+/// The labels of a target's series that are all the same.
+pub(super) type TargetLabels = Arc<[(String, String)]>;
+
+/// The labels of a series: those of its target and its own. They are shared, for a page of many targets has thousands of
+/// series, and each label was written down already when its target was polled.
+#[derive(Debug, Clone, Default)]
+struct Labels {
+    target: Option<TargetLabels>,
+    own: Arc<[(&'static str, String)]>,
+}
+
+impl Labels {
+    fn new(target: Option<&TargetLabels>, own: &[(&'static str, &str)]) -> Self {
+        Self { target: target.cloned(), own: own.iter().map(|(name, value)| (*name, (*value).to_owned())).collect() }
+    }
+}
+
+impl EncodeLabelSet for Labels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        self.target.as_deref().unwrap_or_default().encode(encoder)?;
+        (&*self.own).encode(encoder)
+    }
 }
 
 /// All families of a page.
@@ -63,14 +90,15 @@ impl Families {
 
     /// Adds the families of several targets, one behind the other in each family. All have the same families in the
     /// same order.
-    pub fn add_all(&mut self, targets: &[(&Identity, &Self)]) {
+    pub fn add_all(&mut self, targets: &[(TargetLabels, &Self)]) {
         let Some((_, first)) = targets.first() else { return };
         for (place, Family { name, help, kind, .. }) in first.0.iter().enumerate() {
             let family = self.add(name, help, *kind);
-            for (identity, families) in targets {
+            for (target, families) in targets {
                 let rows = families.0.get(place).into_iter().flat_map(|family| &family.series);
-                let series =
-                    rows.map(|(labels, value)| (with_identity(identity, labels.iter().cloned()), value.clone()));
+                let series = rows.map(|(labels, value)| {
+                    (Labels { target: Some(Arc::clone(target)), own: Arc::clone(&labels.own) }, value.clone())
+                });
                 family.series.extend(series);
             }
         }
@@ -81,41 +109,39 @@ impl Families {
     }
 }
 
-/// The labels that all series of a target have, and these.
-fn with_identity(identity: &Identity, own: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+/// The labels that all series of a target have.
+pub(super) fn target_labels(identity: &Identity) -> TargetLabels {
     let target = [("target".to_owned(), safe(&identity.target).into_owned())];
     let configured = identity.labels.iter().map(|(name, value)| (name.clone(), safe(value).into_owned()));
-    target.into_iter().chain(configured).chain(own).collect()
+    target.into_iter().chain(configured).collect()
 }
 
 impl Family {
     /// The only series of a family without labels.
     pub fn plain(&mut self, value: Value) {
-        self.series.push((Vec::new(), value));
+        self.series.push((Labels::default(), value));
     }
 
     /// An info metric with one label.
-    pub fn info(&mut self, label: &str, text: &str) {
-        self.series.push((vec![(label.to_owned(), text.to_owned())], Value::Info));
+    pub fn info(&mut self, label: &'static str, text: &str) {
+        self.series.push((Labels::new(None, &[(label, text)]), Value::Info));
     }
 
     /// A series of a target.
-    pub fn series(&mut self, identity: &Identity, labels: &[(&str, &str)], value: impl Into<Value>) {
-        let own = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        self.series.push((with_identity(identity, own), value.into()));
+    pub fn series(&mut self, target: &TargetLabels, labels: &[(&'static str, &str)], value: impl Into<Value>) {
+        self.series.push((Labels::new(Some(target), labels), value.into()));
     }
 
     /// A series whose target is not said yet.
-    pub fn row(&mut self, labels: &[(&str, &str)], value: impl Into<Value>) {
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.series.push((labels, value.into()));
+    pub fn row(&mut self, labels: &[(&'static str, &str)], value: impl Into<Value>) {
+        self.series.push((Labels::new(None, labels), value.into()));
     }
 
     /// Series whose labels have these names. If there is none and `explicit_zero`, one with empty label
     /// values says so: alerts can tell "nothing" from "not looked at".
     pub fn table<const N: usize>(
         &mut self,
-        names: [&str; N],
+        names: [&'static str; N],
         rows: BTreeMap<[String; N], impl Into<Value>>,
         explicit_zero: bool,
     ) {
@@ -123,7 +149,7 @@ impl Family {
             self.row(&names.map(|name| (name, "")), 0_u64);
         }
         for (values, value) in rows {
-            let labels: Vec<(&str, &str)> = names.into_iter().zip(values.iter().map(String::as_str)).collect();
+            let labels: Vec<(&'static str, &str)> = names.into_iter().zip(values.iter().map(String::as_str)).collect();
             self.row(&labels, value);
         }
     }

@@ -26,7 +26,7 @@ use crate::analysis::report::{FailureKind, TargetReport};
 use crate::model::Time;
 pub use applications::Applications;
 use counters::Counters;
-use families::{Families, Type};
+use families::{Families, TargetLabels, Type, target_labels};
 pub use identity::Identity;
 
 /// How a scraper wants its metrics.
@@ -248,58 +248,66 @@ pub struct Own {
     pub dictionary_reload_success: bool,
 }
 
-/// All series of the targets and of the exporter, without `process_*` and without the end of the page.
-pub fn page<'a>(
-    format: Format,
-    own: Own,
-    targets: impl IntoIterator<Item = &'a TargetMetrics>,
-    now: Duration,
-) -> String {
-    let targets: Vec<&TargetMetrics> = targets.into_iter().collect();
-    let mut families = Families::default();
-    families.add("pglockwatch_build", "Version of pglockwatch", Type::Info).info("version", own.version);
-    for (name, help, success) in [
-        (
-            "pglockwatch_config_reload_success",
-            "Whether the config files in use are the ones on disk (0: the new version is broken)",
-            own.config_reload_success,
-        ),
-        (
-            "pglockwatch_dictionary_reload_success",
-            "Whether the key dictionaries in use are the ones on disk (0: the new version is broken)",
-            own.dictionary_reload_success,
-        ),
-    ] {
-        families.add(name, help, Type::Gauge).plain(u64::from(success).into());
+/// All series of a page, gathered: making the text needs nothing else, and holds nobody up.
+#[derive(Debug)]
+pub struct Gathered(Families);
+
+impl Gathered {
+    /// The series of the targets and of the exporter, without `process_*`.
+    pub fn of<'a>(own: Own, targets: impl IntoIterator<Item = &'a TargetMetrics>, now: Duration) -> Self {
+        let targets: Vec<(TargetLabels, &TargetMetrics)> =
+            targets.into_iter().map(|target| (target_labels(&target.identity), target)).collect();
+        let mut families = Families::default();
+        families.add("pglockwatch_build", "Version of pglockwatch", Type::Info).info("version", own.version);
+        for (name, help, success) in [
+            (
+                "pglockwatch_config_reload_success",
+                "Whether the config files in use are the ones on disk (0: the new version is broken)",
+                own.config_reload_success,
+            ),
+            (
+                "pglockwatch_dictionary_reload_success",
+                "Whether the key dictionaries in use are the ones on disk (0: the new version is broken)",
+                own.dictionary_reload_success,
+            ),
+        ] {
+            families.add(name, help, Type::Gauge).plain(u64::from(success).into());
+        }
+        let counted: Vec<_> = targets.iter().map(|(labels, target)| (Arc::clone(labels), &target.counters)).collect();
+        counters::add(&mut families, &counted);
+        add_up(&mut families, &targets, now);
+        let fresh = targets.iter().filter(|(_, target)| target.fresh(now).is_some());
+        let fresh: Vec<_> =
+            fresh.filter_map(|(labels, target)| Some((Arc::clone(labels), &target.last.as_ref()?.rows.0))).collect();
+        families.add_all(&fresh);
+        Self(families)
     }
-    let counted: Vec<_> = targets.iter().map(|target| (&target.identity, &target.counters)).collect();
-    counters::add(&mut families, &counted);
-    add_up(&mut families, &targets, now);
-    let fresh = targets.iter().filter(|target| target.fresh(now).is_some());
-    let fresh: Vec<_> = fresh.filter_map(|target| Some((&target.identity, &target.last.as_ref()?.rows.0))).collect();
-    families.add_all(&fresh);
-    format.encode(families)
+
+    /// The text, without the end of the page.
+    pub fn encode(self, format: Format) -> String {
+        format.encode(self.0)
+    }
 }
 
 /// The families that are there whatever became of the last poll.
-fn add_up(families: &mut Families, targets: &[&TargetMetrics], now: Duration) {
+fn add_up(families: &mut Families, targets: &[(TargetLabels, &TargetMetrics)], now: Duration) {
     let up = families.add(
         "pglockwatch_up",
         "Whether the last poll of the target was good (0 also before the first poll, and after silence)",
         Type::Gauge,
     );
-    for target in targets {
-        up.series(&target.identity, &[], u64::from(target.fresh(now).is_some()));
+    for (labels, target) in targets {
+        up.series(labels, &[], u64::from(target.fresh(now).is_some()));
     }
     let last = families.add(
         "pglockwatch_last_poll_timestamp_seconds",
         "When the last good poll ended, by the clock of pglockwatch's machine",
         Type::Gauge,
     );
-    for target in targets {
+    for (labels, target) in targets {
         if let Some(poll) = &target.last {
             let micros = poll.wall.timestamp_micros();
-            last.series(&target.identity, &[], micros as f64 / 1e6);
+            last.series(labels, &[], micros as f64 / 1e6);
         }
     }
 }

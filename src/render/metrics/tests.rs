@@ -21,7 +21,7 @@ fn metrics() -> TargetMetrics {
 
 fn text(targets: &[TargetMetrics], now: Duration) -> String {
     let own = Own { version: "1.2.3", config_reload_success: true, dictionary_reload_success: false };
-    page(Format::Prometheus, own, targets, now)
+    Gathered::of(own, targets, now).encode(Format::Prometheus)
 }
 
 fn observe(metrics: &mut TargetMetrics, report: TargetReport, now: Duration) {
@@ -207,10 +207,10 @@ fn fifty_thousand_keys_add_no_series() {
 fn both_formats_name_and_end_things_in_their_own_way() {
     let targets = [seen(leaky())];
     let own = Own { version: "1.2.3", config_reload_success: true, dictionary_reload_success: true };
-    let open = page(Format::OpenMetrics, own, &targets, NOW) + Format::OpenMetrics.end();
+    let open = Gathered::of(own, &targets, NOW).encode(Format::OpenMetrics) + Format::OpenMetrics.end();
     assert!(open.contains("# TYPE pglockwatch_polls counter\n") && open.ends_with("\n# EOF\n"), "{open}");
     assert!(open.contains("# TYPE pglockwatch_build info\n"), "{open}");
-    let plain = page(Format::Prometheus, own, &targets, NOW);
+    let plain = Gathered::of(own, &targets, NOW).encode(Format::Prometheus);
     assert!(plain.contains("# TYPE pglockwatch_polls_total counter\n") && !plain.contains("# EOF"), "{plain}");
     assert!(plain.contains("# TYPE pglockwatch_build_info gauge\n"), "{plain}");
     let process = process_page(Format::Prometheus, ProcessMetrics { cpu_seconds: 0.25, ..ProcessMetrics::default() });
@@ -240,7 +240,7 @@ fn hostile_names_leave_nothing_raw_in_a_page_and_make_no_series_twice() {
     observe(&mut metrics, report, NOW);
     let own = Own { version: "1.2.3", config_reload_success: true, dictionary_reload_success: true };
     for format in Format::ALL {
-        let page = page(format, own, [&metrics], NOW);
+        let page = Gathered::of(own, [&metrics], NOW).encode(format);
         let raw = page.chars().find(|c| c.is_control() && *c != '\n' || "\u{2028}\u{202e}".contains(*c));
         assert_eq!(raw, None, "{page}");
         let series: Vec<&str> =
