@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::analysis::report::{Ended, Ending};
 use crate::analysis::{HoldScope, HolderRef, Observed};
 use crate::model::{AdvisoryKey, Pid, Time};
-use crate::report_of::id;
-use crate::rules::{Context, Draft};
+use crate::report_of::Found;
+use crate::rules::Context;
 
 /// What the last poll's findings were about.
 #[derive(Debug, Default)]
@@ -36,10 +36,10 @@ struct Session {
 
 impl Endings {
     /// Takes in a poll's findings and says which of the last poll's are over, and how.
-    pub fn observe(&mut self, context: &Context<'_>, drafts: &[Draft]) -> Vec<Ended> {
+    pub fn observe(&mut self, context: &Context<'_>, found: &[Found<'_>]) -> Vec<Ended> {
         let restarted = context.observed.restarted;
         let now: BTreeMap<String, Subject> =
-            drafts.iter().map(|draft| (id(context, draft), Subject::of(context, draft))).collect();
+            found.iter().map(|found| (found.id.clone(), Subject::of(context, found))).collect();
         let before = std::mem::replace(&mut self.subjects, now);
         let over = before.into_iter().filter(|(id, _)| !self.subjects.contains_key(id));
         over.map(|(id, subject)| {
@@ -51,7 +51,8 @@ impl Endings {
 }
 
 impl Subject {
-    fn of(context: &Context<'_>, draft: &Draft) -> Self {
+    fn of(context: &Context<'_>, found: &Found<'_>) -> Self {
+        let draft = found.draft;
         let session = |pid: &Pid| {
             let backend = context.backend(*pid);
             Session {
@@ -64,14 +65,13 @@ impl Subject {
             sessions: draft.pids.iter().map(session).collect(),
             gid: draft.gid.clone(),
             keys: draft.keys.clone(),
-            session_scope: context.holds_of_draft(draft).iter().any(|hold| hold.scope == HoldScope::Session),
+            session_scope: found.holds(context.observed).any(|hold| hold.scope == HoldScope::Session),
         }
     }
 
     fn ending(&self, observed: &Observed) -> Ending {
         if let Some(gid) = &self.gid {
-            let there = observed.snapshot.prepared.iter().any(|prepared| prepared.gid == *gid);
-            return if there { Ending::Unseen } else { Ending::TransactionEnded };
+            return if observed.prepared_by_gid(gid).is_some() { Ending::Unseen } else { Ending::TransactionEnded };
         }
         if self.sessions.is_empty() || self.keys.is_empty() {
             return Ending::Unseen;
@@ -84,7 +84,8 @@ impl Subject {
         if alive.is_empty() {
             return Ending::SessionEnded;
         }
-        let holds = |pid| observed.holds_of(HolderRef::Session(pid)).any(|hold| self.keys.contains(&hold.key));
+        let holds =
+            |pid| observed.holds_of(HolderRef::Session(pid)).any(|hold| self.keys.binary_search(&hold.key).is_ok());
         if alive.iter().any(|(session, _)| holds(session.pid)) {
             return Ending::Unseen;
         }

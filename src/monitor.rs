@@ -13,7 +13,7 @@ use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker, TrackerState};
 use crate::endings::Endings;
 use crate::keys::KeyBook;
 use crate::model::{Snapshot, Time};
-use crate::report_of::report_of;
+use crate::report_of::{Found, report_of};
 use crate::rules::{self, Context};
 
 /// Everything that decides about one target, and its memory.
@@ -91,8 +91,9 @@ impl Monitor {
             short_observation: self.short_observation,
         };
         let drafts = rules::judge(&context);
-        let mut report = report_of(&context, &drafts);
-        report.ended = self.endings.observe(&context, &drafts);
+        let found = Found::all(&context, &drafts);
+        let mut report = report_of(&context, &found);
+        report.ended = self.endings.observe(&context, &found);
         let sampled_at = observed.snapshot.sampled_at;
         if observed.polls == 1 {
             // The memory was of another server.

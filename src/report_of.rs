@@ -3,7 +3,7 @@
 //! Pure, and it decides nothing: it copies facts to where they are shown, puts the worst first, and words nothing but
 //! what [`rules`](crate::rules) hand over.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::analysis::report::{
     Counts, Finding, HolderPooler, HolderReport, KeyReport, LeaseReport, LeaseSubject, LeaseTableReport, LockReport,
-    NameReport, PoolerReport, ScopeReport, ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
+    PoolerReport, ScopeReport, ServerReport, Severity, TargetReport, WaitReport, WaiterReport,
 };
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed};
-use crate::keys::{Name, key};
+use crate::keys::key;
 use crate::model::{AdvisoryKey, Backend, BackendState, LeaseRead, LockObject, Pid, Pooler, age};
 use crate::rules::{Context, Draft, Subject, advice, hidden_holders, lease_overdue};
 use crate::silences::silenced;
@@ -23,11 +23,35 @@ use crate::silences::silenced;
 /// Lists of keys are cut here; counts never are.
 pub const MOST_KEYS: usize = 1_000;
 
+/// A draft, and what several need to know of it.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// The draft.
+    pub draft: &'a Draft,
+    /// The finding's id.
+    pub id: String,
+    /// The places of its holds in `Observed::holds`.
+    pub places: Vec<usize>,
+}
+
+impl<'a> Found<'a> {
+    /// The same of each draft.
+    pub fn all(context: &Context<'_>, drafts: &'a [Draft]) -> Vec<Self> {
+        let found = |draft| Self { draft, id: id(context, draft), places: context.places_of_draft(draft) };
+        drafts.iter().map(found).collect()
+    }
+
+    /// Its holds.
+    pub fn holds<'b>(&self, observed: &'b Observed) -> impl Iterator<Item = &'b Hold> {
+        self.places.iter().map(|&place| &observed.holds[place])
+    }
+}
+
 /// The report of a poll.
-pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
+pub fn report_of(context: &Context<'_>, found: &[Found<'_>]) -> TargetReport {
     let observed = context.observed;
     let snapshot = &observed.snapshot;
-    let mut findings: Vec<Finding> = drafts.iter().map(|draft| finding(context, draft)).collect();
+    let mut findings: Vec<Finding> = found.iter().map(|found| finding(context, found)).collect();
     findings.sort_by_key(|finding| {
         let waited = finding.longest_wait.map_or(Duration::ZERO, |waited| waited.duration);
         let held = finding.held.map_or(Duration::ZERO, |held| held.at_least);
@@ -46,7 +70,7 @@ pub fn report_of(context: &Context<'_>, drafts: &[Draft]) -> TargetReport {
         polls: observed.polls,
         observed: observed.observed,
         poll_duration: snapshot.poll_duration,
-        locks: locks(context, drafts),
+        locks: locks(context, found),
         pools: observed.pools.iter().map(|(pool, _)| pool.clone()).collect(),
         leases: context.observed.snapshot.leases.iter().map(|read| leases(context, read)).collect(),
         findings,
@@ -86,15 +110,15 @@ fn server(context: &Context<'_>) -> ServerReport {
 fn counts(context: &Context<'_>) -> Counts {
     let observed = context.observed;
     let queued = || observed.waiting.values().filter(|wait| wait.key().is_some());
-    let idle = |hold: &&Hold| {
-        let HolderRef::Session(pid) = hold.holder else { return false };
+    let idle = |holder: &HolderRef| {
+        let HolderRef::Session(pid) = *holder else { return false };
         context.backend(pid).is_some_and(|backend| is_long_idle(context, backend))
     };
     Counts {
         locks: observed.holds.len(),
         holders: observed.holders().count(),
         waiters: queued().count(),
-        idle_held: observed.holds.iter().filter(idle).count(),
+        idle_held: observed.holders().filter(idle).map(|holder| observed.places_of(holder).len()).sum(),
         expected_holders: observed
             .holders()
             .filter(|&holder| observed.holds_of(holder).all(|hold| hold.expected))
@@ -108,47 +132,76 @@ fn is_long_idle(context: &Context<'_>, backend: &Backend) -> bool {
         && context.observed.state_for(backend).is_some_and(|lasted| lasted >= context.thresholds.idle)
 }
 
-fn locks(context: &Context<'_>, drafts: &[Draft]) -> Vec<LockReport> {
+fn locks(context: &Context<'_>, found: &[Found<'_>]) -> Vec<LockReport> {
     let observed = context.observed;
-    // The rules that name a lock, and the number of keys of the smallest finding that does.
-    let mut named: HashMap<(AdvisoryKey, HolderRef), (Vec<&'static str>, usize)> = HashMap::new();
-    for draft in drafts {
-        for hold in context.holds_of_draft(draft) {
-            let (rules, keys) = named.entry((hold.key, hold.holder)).or_insert((Vec::new(), usize::MAX));
-            *keys = draft.keys.len().min(*keys);
-            if !rules.contains(&draft.rule) {
-                rules.push(draft.rule);
-            }
+    let (keys, rules) = named(observed.holds.len(), found);
+    let mut holders: Vec<Option<Arc<HolderReport>>> = vec![None; observed.holds.len()];
+    for holder in observed.holders() {
+        let report = Arc::new(holder_report(context, holder));
+        for &place in observed.places_of(holder) {
+            holders[place] = Some(Arc::clone(&report));
         }
     }
-    let mut holders: BTreeMap<HolderRef, Arc<HolderReport>> = BTreeMap::new();
-    let mut locks: Vec<(usize, LockReport)> = observed
-        .holds
-        .iter()
-        .map(|hold| {
-            let (rules, keys) = named.get(&(hold.key, hold.holder)).cloned().unwrap_or((Vec::new(), usize::MAX));
-            let holder = holders.entry(hold.holder).or_insert_with(|| Arc::new(holder_report(context, hold.holder)));
-            let lock = LockReport {
-                key: key_report(observed, hold.key, &hold.names),
-                mode: hold.mode.name(),
-                scope: match hold.scope {
-                    HoldScope::Session => ScopeReport::Session,
-                    HoldScope::Transaction => ScopeReport::Transaction,
-                    HoldScope::Unknown => ScopeReport::Unknown,
-                },
-                hold_expected: hold.expected,
-                held: hold.held,
-                first_seen: hold.first_seen.clone(),
-                holder: Arc::clone(holder),
-                waiters: hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect(),
-                rules,
-            };
-            (keys, lock)
-        })
-        .collect();
+    let mut waiters = waiters(observed);
+    let mut order: Vec<usize> = (0..observed.holds.len()).collect();
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind.
-    locks.sort_by_key(|(keys, lock)| (*keys, std::cmp::Reverse(lock.waiters.len())));
-    locks.into_iter().map(|(_, lock)| lock).collect()
+    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
+    let lock = |place: usize| {
+        let hold = &observed.holds[place];
+        Some(LockReport {
+            key: Arc::clone(&hold.report),
+            mode: hold.mode.name(),
+            scope: match hold.scope {
+                HoldScope::Session => ScopeReport::Session,
+                HoldScope::Transaction => ScopeReport::Transaction,
+                HoldScope::Unknown => ScopeReport::Unknown,
+            },
+            hold_expected: hold.expected,
+            held: hold.held,
+            first_seen: hold.first_seen.clone(),
+            holder: holders[place].take()?,
+            waiters: std::mem::take(&mut waiters[place]),
+            rules: Arc::clone(&rules[place]),
+        })
+    };
+    order.into_iter().filter_map(lock).collect()
+}
+
+/// For each hold the number of keys of the smallest finding that names it, and the rules of all that do.
+fn named(holds: usize, found: &[Found<'_>]) -> (Vec<usize>, Vec<Arc<[&'static str]>>) {
+    let mut keys = vec![usize::MAX; holds];
+    let mut rules: Vec<Arc<[&'static str]>> = vec![Arc::default(); holds];
+    for one in found {
+        // Nearly always all holds of a finding are named by the same rules.
+        let mut last: (Arc<[&'static str]>, Arc<[&'static str]>) = (Arc::default(), Arc::from([one.draft.rule]));
+        for &place in &one.places {
+            keys[place] = one.draft.keys.len().min(keys[place]);
+            let before = &mut rules[place];
+            if before.contains(&one.draft.rule) {
+                continue;
+            }
+            if last.0 != *before {
+                last = (Arc::clone(before), before.iter().copied().chain([one.draft.rule]).collect());
+            }
+            *before = Arc::clone(&last.1);
+        }
+    }
+    (keys, rules)
+}
+
+/// For each hold who queues for its key. Holds of one key stand side by side, and share the list.
+fn waiters(observed: &Observed) -> Vec<Arc<[WaiterReport]>> {
+    let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
+    let of = |hold: &'_ Hold| hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect();
+    let holds = observed.holds.iter();
+    holds
+        .map(|hold| {
+            if last.0 != &*hold.waiters {
+                last = (&hold.waiters, of(hold));
+            }
+            Arc::clone(&last.1)
+        })
+        .collect()
 }
 
 fn leases(context: &Context<'_>, read: &LeaseRead) -> LeaseTableReport {
@@ -288,50 +341,33 @@ fn pids(holders: &[HolderRef]) -> Vec<Pid> {
         .collect()
 }
 
-/// A key with its names.
-pub(crate) fn key_report(observed: &Observed, lock: AdvisoryKey, names: &[Name]) -> KeyReport {
-    KeyReport {
-        text: key::text(lock.numbers),
-        numbers: lock.numbers,
-        database: observed.snapshot.server.database_name(lock.database).map(str::to_owned),
-        names: names.iter().map(name_report).collect(),
-    }
-}
-
-fn name_report(name: &Name) -> NameReport {
-    let entry = name.entry.as_ref();
-    NameReport {
-        name: name.name.clone(),
-        label: name.label.clone(),
-        source: name.source,
-        kind: name.kind,
-        owner: entry.and_then(|entry| entry.owner.clone()),
-        team: entry.and_then(|entry| entry.team.clone()),
-        contact: entry.and_then(|entry| entry.contact.clone()),
-        note: name.note.clone(),
-        runbook: entry.and_then(|entry| entry.runbook.clone()),
-        may_be: name.may_be,
-    }
-}
-
-fn finding(context: &Context<'_>, draft: &Draft) -> Finding {
+fn finding(context: &Context<'_>, found: &Found<'_>) -> Finding {
     let observed = context.observed;
-    let names: HashMap<AdvisoryKey, &[Name]> =
-        context.holds_of_draft(draft).into_iter().map(|hold| (hold.key, hold.names.as_slice())).collect();
-    let any_names = |lock: &AdvisoryKey| {
-        let others = || observed.holds_on(*lock).first().map_or(&[][..], |hold| &hold.names);
-        names.get(lock).copied().unwrap_or_else(others)
+    let draft = found.draft;
+    let mut own: Vec<&Hold> = found.holds(observed).collect();
+    own.sort_by_key(|hold| hold.key);
+    // The finding's own hold of a key, else any.
+    let hold_of = |lock: AdvisoryKey| {
+        let own = own[..own.partition_point(|hold| hold.key <= lock)].last().filter(|hold| hold.key == lock);
+        own.copied().or_else(|| observed.holds_on(lock).first())
     };
-    let key_reports: Vec<KeyReport> =
-        draft.keys.iter().take(MOST_KEYS).map(|lock| key_report(observed, *lock, any_names(lock))).collect();
-    let mut keys: Vec<String> = key_reports.iter().map(|report| report.text.clone()).collect();
-    keys.extend(draft.key_texts.iter().cloned());
+    let key_report = |lock: &AdvisoryKey| match hold_of(*lock) {
+        Some(hold) => Arc::clone(&hold.report),
+        None => Arc::new(KeyReport::new(
+            lock.numbers,
+            observed.snapshot.server.database_name(lock.database).map(Arc::from),
+            &[],
+        )),
+    };
+    let key_reports: Vec<Arc<KeyReport>> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
+    let texts = draft.key_texts.iter().map(|text| Arc::from(text.as_str()));
+    let keys = key_reports.iter().map(|report| Arc::clone(&report.text)).chain(texts).collect();
+    let names = |lock: &AdvisoryKey| hold_of(*lock).map_or(&[][..], |hold| &hold.names);
     let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
-    let all_names: Vec<&[Name]> = draft.keys.iter().map(any_names).collect();
     Finding {
-        id: id(context, draft),
+        id: found.id.clone(),
         since: None,
-        silenced: silenced(context, draft, &all_names),
+        silenced: silenced(context, draft, &names),
         rule: draft.rule,
         severity: draft.severity,
         summary: draft.summary.clone(),
@@ -349,7 +385,7 @@ fn finding(context: &Context<'_>, draft: &Draft) -> Finding {
         waiters: draft.waiters.clone(),
         longest_wait: longest.max_by_key(|waited| waited.duration),
         held: draft.held,
-        advice: advice::advise(context, draft),
+        advice: advice::advise(context, draft, &own),
     }
 }
 

@@ -3,15 +3,25 @@
 //! Pure. A silence whose last day has passed, by the server's clock, covers nothing.
 
 use crate::keys::{Globs, Name, Silence};
+use crate::model::AdvisoryKey;
 use crate::rules::{Context, Draft};
 
-/// The reason of the first silence that covers this finding. `names` has the names of each of the draft's keys.
-pub fn silenced(context: &Context<'_>, draft: &Draft, names: &[&[Name]]) -> Option<String> {
+/// The reason of the first silence that covers this finding. `names` says the names of a key of the draft.
+pub fn silenced<'a>(
+    context: &Context<'_>,
+    draft: &Draft,
+    names: &impl Fn(&AdvisoryKey) -> &'a [Name],
+) -> Option<String> {
     let covers = |silence: &&std::sync::Arc<Silence>| covers(context, silence, draft, names);
     context.book.silences().iter().find(covers).map(|silence| silence.reason.clone())
 }
 
-fn covers(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &[&[Name]]) -> bool {
+fn covers<'a>(
+    context: &Context<'_>,
+    silence: &Silence,
+    draft: &Draft,
+    names: &impl Fn(&AdvisoryKey) -> &'a [Name],
+) -> bool {
     let today = context.observed.snapshot.sampled_at.date_naive();
     if silence.until.is_some_and(|until| until < today) {
         return false;
@@ -21,7 +31,12 @@ fn covers(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &[&[Na
 }
 
 /// Keys and names must cover every key of the finding; a finding without keys is not covered by them.
-fn covers_keys(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &[&[Name]]) -> bool {
+fn covers_keys<'a>(
+    context: &Context<'_>,
+    silence: &Silence,
+    draft: &Draft,
+    names: &impl Fn(&AdvisoryKey) -> &'a [Name],
+) -> bool {
     let has_keys = !draft.keys.is_empty() || !draft.key_texts.is_empty();
     let by_key = silence.keys.is_empty()
         || (has_keys
@@ -42,8 +57,8 @@ fn covers_keys(context: &Context<'_>, silence: &Silence, draft: &Draft, names: &
         _ => false,
     };
     let by_name = silence.names.is_empty()
-        || (!names.is_empty() && names.iter().all(|names| names.iter().any(|name| listed(&name.name))))
-        || (names.is_empty() && (by_entry() || by_lease()));
+        || (!draft.keys.is_empty() && draft.keys.iter().all(|key| names(key).iter().any(|name| listed(&name.name))))
+        || (draft.keys.is_empty() && (by_entry() || by_lease()));
     let by_database = silence.databases.is_empty()
         || (!draft.keys.is_empty()
             && draft.keys.iter().all(|lock| {

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::moment::{BackendMemory, Moment};
+use super::moment::Moment;
 use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
-use super::report::{FirstSeen, HeldFor};
+use super::report::{FirstSeen, HeldFor, KeyReport};
 use super::tracker::{is_plausible, is_plausible_count};
-use super::wait_memory::WaitMemory;
-use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Time, age};
+use crate::keys::{HolderEntry, Name};
+use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Pid, Time, age};
 
 /// So many names of a session's are told apart.
 const MOST_APPLICATIONS: usize = 10;
@@ -24,8 +24,10 @@ pub(super) struct Sight<'a> {
     pub row: &'a LockRow,
     /// Nothing for a prepared transaction.
     pub backend: Option<&'a Backend>,
-    /// The backend's doing at the last poll.
-    pub before: Option<&'a BackendMemory>,
+    /// The backend surely began no statement since the last poll.
+    pub began_no_statement: bool,
+    /// Its application's name without digits, in a list that its holds share.
+    pub application: Option<&'a Arc<[Box<str>]>>,
     /// When the transaction was prepared, if it is one.
     pub prepared: Option<Time>,
     pub before_locks: Time,
@@ -33,24 +35,29 @@ pub(super) struct Sight<'a> {
     /// The last poll.
     pub last: Option<Moment>,
     /// Who queues for the key.
-    pub queue: &'a [&'a Waiting],
-    pub waits: &'a WaitMemory,
+    pub queue: &'a [Queued<'a>],
+}
+
+/// A session that queues for a key.
+pub(super) struct Queued<'a> {
+    pub wait: &'a Waiting,
+    /// See [`WaitMemory::continued`](super::wait_memory::WaitMemory::continued).
+    pub continued: bool,
+    /// See [`WaitMemory::queued_by`](super::wait_memory::WaitMemory::queued_by).
+    pub since: Option<Time>,
 }
 
 impl Sight<'_> {
     /// Sessions that queue for the key in a mode that conflicts with this hold.
-    fn conflicting(&self) -> impl Iterator<Item = &Waiting> {
+    fn conflicting(&self) -> impl Iterator<Item = &Queued<'_>> {
         self.queue
             .iter()
-            .copied()
-            .filter(|wait| wait.mode.conflicts_with(self.row.mode))
-            .filter(|wait| self.backend.is_none_or(|backend| backend.pid != wait.pid))
+            .filter(|queued| queued.wait.mode.conflicts_with(self.row.mode))
+            .filter(|queued| self.backend.is_none_or(|backend| backend.pid != queued.wait.pid))
     }
 
     fn is_unbroken(&self) -> bool {
-        let Some(backend) = self.backend else { return true };
-        self.before.is_some_and(|before| before.began_no_statement(&BackendMemory::of(backend, self.before_locks)))
-            || self.conflicting().any(|wait| self.waits.continued(wait.pid))
+        self.backend.is_none() || self.began_no_statement || self.conflicting().any(|queued| queued.continued)
     }
 
     /// Proof in this very poll that the lock is session scope: no transaction, and not in the instant of a COMMIT,
@@ -75,9 +82,9 @@ impl Sight<'_> {
         };
         // The queue is served in order: a statement that began after a conflicting session had queued did not take
         // the lock.
-        let earlier_statement = backend.query_start.filter(|&start| {
-            self.conflicting().any(|wait| self.waits.queued_by(wait.pid).is_some_and(|queued| queued < start))
-        });
+        let earlier_statement = backend
+            .query_start
+            .filter(|&start| self.conflicting().any(|queued| queued.since.is_some_and(|since| since < start)));
         rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
     }
 
@@ -85,6 +92,16 @@ impl Sight<'_> {
     fn calls_session_function(&self) -> bool {
         self.backend.is_some_and(|backend| backend.query.is_none() || backend.calls_session_advisory)
     }
+}
+
+/// What a hold has beside what is remembered of it.
+pub(super) struct Beside {
+    pub key: AdvisoryKey,
+    pub holder: HolderRef,
+    pub names: Arc<[Name]>,
+    pub report: Arc<KeyReport>,
+    pub holder_entries: Arc<[Arc<HolderEntry>]>,
+    pub waiters: Arc<[Pid]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,7 +123,7 @@ pub(super) struct HoldMemory {
     other_statement: Option<Time>,
     ended_other_statement: bool,
     /// Names of its session, without digits.
-    applications: Vec<Box<str>>,
+    applications: Arc<[Box<str>]>,
     quiet_since: Option<Duration>,
     quiet_polls: u64,
     quiet_session_scope: bool,
@@ -131,7 +148,7 @@ impl HoldMemory {
             first_statement: None,
             other_statement: None,
             ended_other_statement: false,
-            applications: Vec::new(),
+            applications: Arc::default(),
             quiet_since: None,
             quiet_polls: 0,
             quiet_session_scope: false,
@@ -213,14 +230,13 @@ impl HoldMemory {
     }
 
     fn see_application(&mut self, sight: &Sight<'_>) {
-        let Some(backend) = sight.backend.filter(|backend| !backend.application.is_empty()) else { return };
-        let name = || backend.application.chars().filter(|c| !c.is_ascii_digit());
-        if self.applications.len() < MOST_APPLICATIONS
-            && !self.applications.iter().any(|known| known.chars().eq(name()))
+        let Some(names) = sight.application else { return };
+        if self.applications.is_empty() {
+            self.applications = Arc::clone(names);
+        } else if self.applications.len() < MOST_APPLICATIONS
+            && !names.iter().all(|name| self.applications.contains(name))
         {
-            // Nearly always the only one, of many thousand holds.
-            self.applications.reserve_exact(1);
-            self.applications.push(name().collect());
+            self.applications = self.applications.iter().chain(names.iter()).cloned().collect();
         }
     }
 
@@ -230,7 +246,7 @@ impl HoldMemory {
     }
 
     /// The hold as it is known now.
-    pub(super) fn hold(&self, sight: &Sight<'_>, key: AdvisoryKey, holder: HolderRef, polls: u64) -> Hold {
+    pub(super) fn hold(&self, sight: &Sight<'_>, beside: Beside, polls: u64) -> Hold {
         let now = sight.now;
         let at_least = self.held(now);
         let at_most = sight.backend.and_then(|backend| {
@@ -247,9 +263,9 @@ impl HoldMemory {
             (None, false) => HoldScope::Unknown,
         };
         Hold {
-            key,
+            key: beside.key,
             mode: sight.row.mode,
-            holder,
+            holder: beside.holder,
             scope,
             held: HeldFor { at_least, at_most: at_most.map(|at_most| at_most.max(at_least)) },
             unbroken: now.began.saturating_sub(self.unbroken_since.ended),
@@ -262,10 +278,12 @@ impl HoldMemory {
             },
             local_zero: sight.row.virtualtransaction.local == 0,
             first_seen: (polls > 1).then(|| self.first_seen.clone()),
-            names: Vec::new(),
-            expected: false,
-            holder_entries: Vec::new(),
-            waiters: Vec::new(),
+            expected: beside.names.iter().any(|name| name.long_lived)
+                || beside.holder_entries.iter().any(|entry| entry.expected),
+            names: beside.names,
+            report: beside.report,
+            holder_entries: beside.holder_entries,
+            waiters: beside.waiters,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Pure: time comes in with the [`Snapshot`](crate::model::Snapshot). This module must not read a clock, a file,
 //! the environment or a socket, and it knows nothing of how a Report is shown.
 
+mod accounts;
 mod components;
 mod hold_memory;
 mod moment;

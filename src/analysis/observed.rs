@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::accounts::Accounts;
 use super::pooled::Pooled;
-use super::report::{FirstSeen, HeldFor, PoolReport, Waited};
+use super::report::{FirstSeen, HeldFor, KeyReport, PoolReport, Waited};
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
     AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, Snapshot, VirtualTransaction,
@@ -88,13 +89,16 @@ pub struct Hold {
     /// Which statement was current when it first appeared; nothing in a single look.
     pub first_seen: Option<FirstSeen>,
     /// The key's names.
-    pub names: Vec<Name>,
+    pub names: Arc<[Name]>,
+    /// The key as a report shows it.
+    pub report: Arc<KeyReport>,
     /// Declared to be held for long, by the key or by the holder.
     pub expected: bool,
     /// The `[[holder]]` entries that cover the holder.
-    pub holder_entries: Vec<Arc<HolderEntry>>,
-    /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead.
-    pub waiters: Vec<Pid>,
+    pub holder_entries: Arc<[Arc<HolderEntry>]>,
+    /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead; shared by all holds
+    /// of the key.
+    pub waiters: Arc<[Pid]>,
 }
 
 impl Hold {
@@ -148,9 +152,6 @@ pub struct CountMismatch {
     pub throughout: bool,
 }
 
-/// The database and the role of a session.
-pub(crate) type Account = (Option<String>, Option<String>);
-
 /// Everything known after a poll.
 #[derive(Debug, Clone)]
 pub struct Observed {
@@ -178,13 +179,18 @@ pub struct Observed {
     /// Entries with too few or too many holders.
     pub count_mismatches: Vec<CountMismatch>,
     /// The places of backends in the snapshot, by pid.
-    pub(crate) backends: BTreeMap<Pid, usize>,
-    /// The application groups of backends, by pid.
-    pub(crate) groups: BTreeMap<Pid, Arc<str>>,
+    pub(crate) backends: HashMap<Pid, usize>,
+    /// The application groups of backends, by their places in the snapshot.
+    pub(crate) groups: Vec<Arc<str>>,
     /// How many application groups connect from each client address.
     pub(crate) applications_at: HashMap<String, usize>,
-    /// The places of backends that are seen to work or to rest, by database and role.
-    pub(crate) by_account: BTreeMap<Account, Vec<usize>>,
+    /// The places of backends that are seen to work or to rest, for each database and role.
+    pub(crate) accounts: Accounts,
+    /// The places of prepared transactions in the snapshot, by virtualtransaction and by gid.
+    pub(crate) prepared: HashMap<VirtualTransaction, usize>,
+    pub(crate) gids: HashMap<String, usize>,
+    /// Who queues for each key, longest wait first, then by pid.
+    pub(crate) queues: HashMap<AdvisoryKey, Vec<Pid>>,
     /// The places of holds, by holder.
     pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
     /// Waiters by the holder where their chain ends (advisory waits only).
@@ -201,7 +207,7 @@ impl Observed {
 
     /// The application group of a backend.
     pub fn group(&self, backend: &Backend) -> &str {
-        self.groups.get(&backend.pid).map_or("", |group| group)
+        self.backends.get(&backend.pid).map_or("", |&place| &self.groups[place])
     }
 
     /// How many application groups connect from this client address.
@@ -210,15 +216,26 @@ impl Observed {
     }
 
     /// Client sessions of the same database and role, itself among them: those in a transaction or a statement first,
-    /// then the others, who rested last first. Without those whose state is not to be seen.
-    pub fn colleagues(&self, backend: &Backend) -> impl Iterator<Item = &Backend> + '_ {
-        let account = (backend.database.clone(), backend.user.clone());
-        self.by_account.get(&account).into_iter().flatten().map(|&place| &self.snapshot.backends[place])
+    /// then the others, who rested last first. Without those whose state is not to be seen. Each with its application
+    /// group.
+    pub fn colleagues(&self, backend: &Backend) -> impl Iterator<Item = (&Backend, &str)> + '_ {
+        let places = self.backends.get(&backend.pid).map_or(&[][..], |&place| self.accounts.of_account(place));
+        places.iter().map(|&place| (&self.snapshot.backends[place], &*self.groups[place]))
     }
 
     /// A prepared transaction of the snapshot.
     pub fn prepared(&self, id: VirtualTransaction) -> Option<&PreparedTransaction> {
-        self.snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id)
+        self.prepared.get(&id).map(|&place| &self.snapshot.prepared[place])
+    }
+
+    /// The prepared transaction of that gid.
+    pub fn prepared_by_gid(&self, gid: &str) -> Option<&PreparedTransaction> {
+        self.gids.get(gid).map(|&place| &self.snapshot.prepared[place])
+    }
+
+    /// Who queues for a key, longest wait first, then by pid.
+    pub fn queue(&self, key: AdvisoryKey) -> &[Pid] {
+        self.queues.get(&key).map_or(&[], Vec::as_slice)
     }
 
     /// The pool of a backend whose clients take turns on it: a transaction or statement pool.
@@ -240,7 +257,12 @@ impl Observed {
 
     /// All holds of a holder.
     pub fn holds_of(&self, holder: HolderRef) -> impl Iterator<Item = &Hold> + '_ {
-        self.by_holder.get(&holder).into_iter().flatten().map(|&place| &self.holds[place])
+        self.places_of(holder).iter().map(|&place| &self.holds[place])
+    }
+
+    /// The places of all holds of a holder in `holds`, in ascending order.
+    pub fn places_of(&self, holder: HolderRef) -> &[usize] {
+        self.by_holder.get(&holder).map_or(&[], Vec::as_slice)
     }
 
     /// Every session that waits for an advisory lock and whose chain ends at this holder.

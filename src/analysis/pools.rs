@@ -55,24 +55,19 @@ impl Grouping {
 /// One pool and its sessions.
 pub(super) type Pool = (PoolReport, Vec<Pid>);
 
-/// The application groups of these backends, by pid.
-pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> BTreeMap<Pid, Arc<str>> {
-    let mut known: BTreeMap<&str, Arc<str>> = BTreeMap::new();
-    backends
-        .iter()
-        .map(|backend| {
-            let group =
-                known.entry(&backend.application).or_insert_with(|| Arc::from(grouping.group(&backend.application)));
-            (backend.pid, Arc::clone(group))
-        })
-        .collect()
+/// The application group of each of these backends.
+pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> Vec<Arc<str>> {
+    let mut known: HashMap<&str, Arc<str>> = HashMap::new();
+    let mut group =
+        |application| Arc::clone(known.entry(application).or_insert_with(|| Arc::from(grouping.group(application))));
+    backends.iter().map(|backend| group(backend.application.as_str())).collect()
 }
 
 /// How many application groups connect from each address; sessions without a name are of none.
-pub(super) fn applications_at(backends: &[Backend], groups: &BTreeMap<Pid, Arc<str>>) -> HashMap<String, usize> {
+pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> HashMap<String, usize> {
     let mut found: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-    for backend in backends {
-        if let (Some(address), Some(group)) = (&backend.client_addr, groups.get(&backend.pid))
+    for (backend, group) in backends.iter().zip(groups) {
+        if let Some(address) = &backend.client_addr
             && !group.is_empty()
         {
             found.entry(address).or_default().insert(group);
@@ -84,13 +79,12 @@ pub(super) fn applications_at(backends: &[Backend], groups: &BTreeMap<Pid, Arc<s
 /// The pools of these backends, those with locks first, then by size, then by name.
 pub(super) fn pools(
     backends: &[Backend],
-    groups: &BTreeMap<Pid, Arc<str>>,
+    groups: &[Arc<str>],
     holding: &BTreeSet<Pid>,
     waiting: &BTreeSet<Pid>,
 ) -> Vec<Pool> {
     let mut pools: BTreeMap<_, Pool> = BTreeMap::new();
-    for backend in backends.iter().filter(|backend| backend.is_client()) {
-        let Some(group) = groups.get(&backend.pid) else { continue };
+    for (backend, group) in backends.iter().zip(groups).filter(|(backend, _)| backend.is_client()) {
         let key = (&backend.database, &backend.user, group, &backend.client_addr);
         let (report, pids) = pools.entry(key).or_insert_with(|| {
             let report = PoolReport {

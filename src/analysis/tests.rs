@@ -80,7 +80,7 @@ fn a_waiter_proves_that_a_busy_session_kept_its_lock() {
     assert!(near(hold.held.at_least, 7.1), "{:?}", hold.held);
     assert!(hold.ended_other_statement);
     assert_eq!(hold.scope, HoldScope::Session);
-    assert_eq!(hold.waiters, [20]);
+    assert_eq!(*hold.waiters, [20]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_soft_blocked_waiter_belongs_to_the_holder() {
     let observed = eyes.see(world.poll());
     assert_eq!(observed.waiters_of(HolderRef::Session(1)), [2, 3]);
     assert_eq!(observed.waiting[&3].blocked_by, [HolderRef::Session(2)]);
-    assert_eq!(hold(&observed, 1).waiters, [2, 3]);
+    assert_eq!(*hold(&observed, 1).waiters, [2, 3]);
 }
 
 #[test]

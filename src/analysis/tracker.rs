@@ -4,21 +4,25 @@
 //! Knows Snapshots, in the order in which they were taken, and nothing of thresholds and rules. Identity across polls
 //! is pid and backend_start, never the pid alone.
 
+mod holds;
+mod names;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold_memory::{HoldMemory, Sight};
+use super::accounts::Accounts;
 use super::moment::{BackendMemory, Moment};
-use super::observed::{Account, CountMismatch, Hold, HolderRef, Observed, Waiting};
+use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
 use super::pooled::pooled;
 use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
-use crate::keys::{HolderEntry, KeyBook, LookUp};
-use crate::model::{AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
+use crate::keys::{KeyBook, LookUp};
+use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
+use holds::Remembered;
+use names::NameMemory;
 pub use state::TrackerState;
 pub(super) use state::{is_plausible, is_plausible_count};
 
@@ -34,13 +38,29 @@ pub struct TargetNames<'a> {
 }
 
 /// Who a holder is across polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 enum HolderId {
     Session(Pid, Option<Time>),
     Prepared(u32, Time),
 }
 
-type HoldId = (AdvisoryKey, LockMode, HolderId);
+/// Where in a snapshot its backends and prepared transactions are.
+#[derive(Debug, Default)]
+struct Places {
+    backends: HashMap<Pid, usize>,
+    prepared: HashMap<VirtualTransaction, usize>,
+}
+
+impl Places {
+    fn of(snapshot: &Snapshot) -> Self {
+        let backends = snapshot.backends.iter().enumerate().map(|(place, backend)| (backend.pid, place));
+        let prepared = snapshot.prepared.iter().enumerate();
+        Self {
+            backends: backends.collect(),
+            prepared: prepared.map(|(place, prepared)| (prepared.virtualtransaction, place)).collect(),
+        }
+    }
+}
 
 /// The memory of one target.
 #[derive(Debug, Default)]
@@ -50,8 +70,9 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
-    /// Boxed: a table of them has up to twice the places that it needs.
-    holds: HashMap<HoldId, Box<HoldMemory>>,
+    /// By key, mode and holder.
+    holds: Vec<Remembered>,
+    names: NameMemory,
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: HashMap<String, Duration>,
@@ -78,15 +99,17 @@ impl Tracker {
             self.first = now.began;
         }
         self.polls += 1;
-        drop_unknown_owners(&mut snapshot);
-        let backends: BTreeMap<Pid, usize> =
-            snapshot.backends.iter().enumerate().map(|(place, backend)| (backend.pid, place)).collect();
+        let places = Places::of(&snapshot);
+        drop_unknown_owners(&mut snapshot, &places);
         let graph = waits(&snapshot);
-        let waited = self.waits.update(&snapshot, &graph, &backends, now, self.polls == 1 || resumed);
+        let waited = self.waits.update(&snapshot, &graph, &places.backends, now, self.polls == 1 || resumed);
         let cycles = graph.cycles.clone();
         let waiting = waiting(&graph, &waited, &snapshot, names);
-        let holds = self.holds(&snapshot, &backends, &waiting, names, now);
-        let mut observed = assemble(snapshot, backends, holds, waiting, cycles, names);
+        let queues = queues(&waiting);
+        let holds = self.holds(&snapshot, &places, &queues, names, now);
+        let queues =
+            queues.into_iter().map(|(key, waits)| (key, waits.iter().map(|wait| wait.pid).collect())).collect();
+        let mut observed = assemble(snapshot, places, holds, waiting, queues, cycles, names);
         observed.polls = self.polls;
         observed.restarted = restarted;
         observed.observed = now.began.saturating_sub(self.first);
@@ -119,59 +142,6 @@ impl Tracker {
         before.is_some_and(|before| before != snapshot.server.started_at) || (before.is_some() && recovered)
     }
 
-    fn holds(
-        &mut self,
-        snapshot: &Snapshot,
-        backends: &BTreeMap<Pid, usize>,
-        waiting: &BTreeMap<Pid, Waiting>,
-        names: TargetNames<'_>,
-        now: Moment,
-    ) -> Vec<Hold> {
-        let mut before = std::mem::take(&mut self.holds);
-        let mut queues: HashMap<AdvisoryKey, Vec<&Waiting>> = HashMap::new();
-        for wait in waiting.values() {
-            if let Some(key) = wait.key() {
-                queues.entry(key).or_default().push(wait);
-            }
-        }
-        for queue in queues.values_mut() {
-            queue.sort_by_key(|wait| (std::cmp::Reverse(wait.waited.duration), wait.pid));
-        }
-        let mut known = HolderNames::default();
-        let mut holds = Vec::new();
-        for row in snapshot.locks.iter().filter(|row| row.granted) {
-            let LockObject::Advisory(key) = row.object else { continue };
-            let Some((id, holder, backend)) = identify(row, snapshot, backends) else { continue };
-            let queue = queues.get(&key).map_or(&[][..], Vec::as_slice);
-            let sight = Sight {
-                row,
-                backend,
-                before: backend.and_then(|backend| self.backends.get(&backend.pid)),
-                prepared: match id {
-                    HolderId::Prepared(_, prepared) => Some(prepared),
-                    HolderId::Session(..) => None,
-                },
-                before_locks: snapshot.before_locks,
-                now,
-                last: self.last,
-                queue,
-                waits: &self.waits,
-            };
-            let mut memory = before
-                .remove(&(key, row.mode, id))
-                .unwrap_or_else(|| Box::new(HoldMemory::new(&sight, known.statement(backend))));
-            memory.see(&sight);
-            let mut hold = memory.hold(&sight, key, holder, self.polls);
-            known.name(&mut hold, snapshot, backend, names);
-            hold.waiters =
-                queue.iter().filter(|wait| holder != HolderRef::Session(wait.pid)).map(|wait| wait.pid).collect();
-            self.holds.insert((key, row.mode, id), memory);
-            holds.push(hold);
-        }
-        holds.sort_by_key(|hold| (hold.key, hold.mode, hold.holder));
-        holds
-    }
-
     fn count_mismatches(&mut self, observed: &Observed, names: TargetNames<'_>, now: Duration) -> Vec<CountMismatch> {
         let mut holders: HashMap<&str, BTreeSet<HolderRef>> = HashMap::new();
         for hold in &observed.holds {
@@ -183,7 +153,8 @@ impl Tracker {
         }
         let mut mismatches = Vec::new();
         let mut since = HashMap::new();
-        for (place, entry) in names.book.entries().iter().enumerate() {
+        for &place in names.book.counted() {
+            let entry = &names.book.entries()[place];
             let Some(range) = &entry.holders else { continue };
             if !entry.targets.matches(names.target) {
                 continue;
@@ -207,30 +178,25 @@ impl Tracker {
 }
 
 /// Rows of owners that the second result set did not show: they ended between the two reads. Our own rows go too.
-fn drop_unknown_owners(snapshot: &mut Snapshot) {
-    let pids: HashSet<Pid> = snapshot.backends.iter().map(|backend| backend.pid).collect();
-    let prepared: HashSet<_> = snapshot.prepared.iter().map(|prepared| prepared.virtualtransaction).collect();
+fn drop_unknown_owners(snapshot: &mut Snapshot, places: &Places) {
     snapshot.locks.retain(|row| match row.owner {
-        LockOwner::Backend(pid) => pids.contains(&pid),
-        LockOwner::Prepared(id) => prepared.contains(&id),
+        LockOwner::Backend(pid) => places.backends.contains_key(&pid),
+        LockOwner::Prepared(id) => places.prepared.contains_key(&id),
     });
 }
 
-fn identify<'a>(
-    row: &LockRow,
-    snapshot: &'a Snapshot,
-    backends: &BTreeMap<Pid, usize>,
-) -> Option<(HolderId, HolderRef, Option<&'a Backend>)> {
-    match row.owner {
-        LockOwner::Backend(pid) => {
-            let backend = &snapshot.backends[*backends.get(&pid)?];
-            Some((HolderId::Session(pid, backend.backend_start), HolderRef::Session(pid), Some(backend)))
-        }
-        LockOwner::Prepared(id) => {
-            let prepared = snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id)?;
-            Some((HolderId::Prepared(prepared.transaction, prepared.prepared), HolderRef::Prepared(id), None))
+/// Who queues for each key, longest wait first.
+fn queues(waiting: &BTreeMap<Pid, Waiting>) -> HashMap<AdvisoryKey, Vec<&Waiting>> {
+    let mut queues: HashMap<AdvisoryKey, Vec<&Waiting>> = HashMap::new();
+    for wait in waiting.values() {
+        if let Some(key) = wait.key() {
+            queues.entry(key).or_default().push(wait);
         }
     }
+    for queue in queues.values_mut() {
+        queue.sort_by_key(|wait| (std::cmp::Reverse(wait.waited.duration), wait.pid));
+    }
+    queues
 }
 
 fn waiting(
@@ -270,91 +236,12 @@ fn waiting(
         .collect()
 }
 
-/// Names of holds; what is equal for all holds of one session is found once.
-#[derive(Default)]
-struct HolderNames {
-    entries: HashMap<HolderRef, Vec<Arc<HolderEntry>>>,
-    statements: HashMap<Pid, Arc<str>>,
-}
-
-impl HolderNames {
-    /// The statement of a session, once for all its locks.
-    fn statement(&mut self, backend: Option<&Backend>) -> Option<Arc<str>> {
-        let backend = backend?;
-        let query = backend.query.as_deref()?;
-        Some(Arc::clone(self.statements.entry(backend.pid).or_insert_with(|| Arc::from(query))))
-    }
-
-    fn name(&mut self, hold: &mut Hold, snapshot: &Snapshot, backend: Option<&Backend>, names: TargetNames<'_>) {
-        let database = snapshot.server.database_name(hold.key.database);
-        let user = backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default();
-        let query = backend.and_then(|backend| backend.query.as_deref()).unwrap_or_default();
-        let application = backend.map_or("", |backend| backend.application.as_str());
-        let known = LookUp { database, target: names.target, application, user, query };
-        hold.names = names.book.names(hold.key.numbers, known);
-        if !names.book.holders().is_empty() {
-            let entries = self
-                .entries
-                .entry(hold.holder)
-                .or_insert_with(|| holder_entries(snapshot, hold.holder, backend, names.book));
-            hold.holder_entries.clone_from(entries);
-        }
-        hold.expected =
-            hold.names.iter().any(|name| name.long_lived) || hold.holder_entries.iter().any(|entry| entry.expected);
-    }
-}
-
-/// The `[[holder]]` entries that cover a holder. A prepared transaction has an owner and a database, and neither
-/// application nor client.
-fn holder_entries(
-    snapshot: &Snapshot,
-    holder: HolderRef,
-    backend: Option<&Backend>,
-    book: &KeyBook,
-) -> Vec<Arc<HolderEntry>> {
-    let prepared = match holder {
-        HolderRef::Prepared(id) => snapshot.prepared.iter().find(|prepared| prepared.virtualtransaction == id),
-        HolderRef::Session(_) => None,
-    };
-    let covers = |entry: &&Arc<HolderEntry>| match (backend, prepared) {
-        (Some(backend), _) => entry.matches(
-            Some(&backend.application),
-            backend.user.as_deref(),
-            backend.database.as_deref(),
-            backend.client_addr.as_deref(),
-        ),
-        (None, Some(prepared)) => entry.matches(None, Some(&prepared.owner), Some(&prepared.database), None),
-        (None, None) => false,
-    };
-    book.holders().iter().filter(covers).map(Arc::clone).collect()
-}
-
-/// See [`Observed::colleagues`].
-fn by_account(backends: &[Backend]) -> BTreeMap<Account, Vec<usize>> {
-    let mut accounts: BTreeMap<Account, Vec<usize>> = BTreeMap::new();
-    for (place, backend) in
-        backends.iter().enumerate().filter(|(_, backend)| backend.is_client() && !backend.is_hidden())
-    {
-        accounts.entry((backend.database.clone(), backend.user.clone())).or_default().push(place);
-    }
-    for places in accounts.values_mut() {
-        places.sort_by_key(|&place| {
-            let backend = &backends[place];
-            match backend.state {
-                Some(BackendState::Idle) => (1, std::cmp::Reverse(backend.state_change)),
-                Some(_) => (0, std::cmp::Reverse(None)),
-                None => (2, std::cmp::Reverse(None)),
-            }
-        });
-    }
-    accounts
-}
-
 fn assemble(
     snapshot: Snapshot,
-    backends: BTreeMap<Pid, usize>,
+    places: Places,
     holds: Vec<Hold>,
     waiting: BTreeMap<Pid, Waiting>,
+    queues: HashMap<AdvisoryKey, Vec<Pid>>,
     cycles: Vec<Vec<Pid>>,
     names: TargetNames<'_>,
 ) -> Observed {
@@ -377,11 +264,12 @@ fn assemble(
         HolderRef::Prepared(_) => None,
     };
     let holding: BTreeSet<Pid> = by_holder.keys().filter_map(session).collect();
-    let queued: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
+    let waiters: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
     let applications_at = applications_at(&snapshot.backends, &groups);
-    let by_account = by_account(&snapshot.backends);
-    let pools = pools(&snapshot.backends, &groups, &holding, &queued);
+    let accounts = Accounts::of(&snapshot.backends);
+    let pools = pools(&snapshot.backends, &groups, &holding, &waiters);
+    let gids = snapshot.prepared.iter().enumerate().map(|(place, prepared)| (prepared.gid.clone(), place)).collect();
     let pooled = pooled(&snapshot.backends, &snapshot.poolers);
     Observed {
         target: names.target.to_owned(),
@@ -395,10 +283,13 @@ fn assemble(
         pools,
         pooled,
         count_mismatches: Vec::new(),
-        backends,
+        backends: places.backends,
+        prepared: places.prepared,
+        gids,
+        queues,
         groups,
         applications_at,
-        by_account,
+        accounts,
         by_holder,
         by_root,
         by_cycle,

@@ -2,7 +2,7 @@
 //!
 //! PostgreSQL 14 and later say it in `waitstart`; before that, polls have to remember.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl WaitMemory {
         &mut self,
         snapshot: &Snapshot,
         graph: &Waits<'_>,
-        backends: &BTreeMap<Pid, usize>,
+        backends: &HashMap<Pid, usize>,
         now: Moment,
         first_poll: bool,
     ) -> HashMap<Pid, Waited> {

@@ -4,13 +4,14 @@
 //! with its transaction, or it vanished with its session: which of these is said only where polls show it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CARRIED, CARRIED_POLLS};
 use crate::analysis::report::{FirstSeen, GuardReport, HolderReport, HowLeft, KeyReport, LeftBehind, Severity};
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed, Quiet};
 use crate::model::{AdvisoryKey, Backend, BackendState, LockMode, Oid, Pid, Time};
-use crate::report_of::{holder_report, key_report};
+use crate::report_of::holder_report;
 use crate::rules::{Context, Draft, Subject, words};
 use crate::silences::silenced;
 
@@ -34,7 +35,7 @@ struct Baseline {
 /// A lock as the last poll showed it.
 #[derive(Debug)]
 struct Sight {
-    key: KeyReport,
+    key: Arc<KeyReport>,
     mode: &'static str,
     holder: HolderReport,
     first_seen: Option<FirstSeen>,
@@ -253,7 +254,7 @@ impl Sight {
             && hold.scope == HoldScope::Session
             && rested_before;
         Self {
-            key: key_report(observed, hold.key, &hold.names),
+            key: Arc::clone(&hold.report),
             mode: hold.mode.name(),
             holder: holder_report(context, hold.holder),
             first_seen: hold.first_seen.clone(),
@@ -295,5 +296,5 @@ fn is_silenced(context: &Context<'_>, hold: &Hold) -> bool {
     )
     .with_holds(&[hold])
     .with_holder(context, hold.holder);
-    silenced(context, &draft, &[&hold.names]).is_some()
+    silenced(context, &draft, &|_: &AdvisoryKey| &*hold.names).is_some()
 }

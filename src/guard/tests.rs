@@ -84,7 +84,7 @@ impl Scene {
 }
 
 fn hows(report: &GuardReport) -> Vec<(&str, HowLeft)> {
-    report.left.iter().map(|left| (left.key.text.as_str(), left.how)).collect()
+    report.left.iter().map(|left| (&*left.key.text, left.how)).collect()
 }
 
 fn is_clean(report: &GuardReport) -> bool {

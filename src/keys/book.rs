@@ -45,6 +45,7 @@ struct Index {
     classes: HashMap<u32, Vec<usize>>,
     ranges: Ranges,
     formulas: Vec<usize>,
+    counted: Vec<usize>,
 }
 
 /// The keys that follow from the name of one database.
@@ -63,6 +64,9 @@ impl Index {
         let mut index = Self { exact: HashMap::with_capacity(entries.len()), ..Self::default() };
         let mut ranges = Vec::new();
         for (place, entry) in entries.iter().enumerate() {
+            if entry.holders.is_some() {
+                index.counted.push(place);
+            }
             match &entry.matcher {
                 Matcher::Exact(_) | Matcher::OneOf(_) => {
                     for key in entry.matcher.exact() {
@@ -191,6 +195,16 @@ impl KeyBook {
             keys.well_known.entry(key).or_default().push(formula);
         }
         keys
+    }
+
+    /// Whether the other one surely gives the same names: it is this one, or a clone of it.
+    pub fn names_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.entries, &other.entries) && self.without_well_known == other.without_well_known
+    }
+
+    /// The places of the entries that say how many holders there should be.
+    pub fn counted(&self) -> &[usize] {
+        &self.index.counted
     }
 
     /// All `[[key]]` entries.

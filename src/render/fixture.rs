@@ -1,5 +1,6 @@
 //! Reports for the tests of renderers, built up by hand.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{TimeZone as _, Utc};
@@ -53,7 +54,7 @@ pub fn failed(name: &str) -> TargetReport {
     TargetReport::failed(name.to_owned(), failure)
 }
 
-pub fn key(number: i64, name: Option<&str>) -> KeyReport {
+pub fn key(number: i64, name: Option<&str>) -> Arc<KeyReport> {
     let numbers = key::from_bigint(number);
     let names = name.map(|name| NameReport {
         name: name.to_owned(),
@@ -67,12 +68,12 @@ pub fn key(number: i64, name: Option<&str>) -> KeyReport {
         runbook: None,
         may_be: false,
     });
-    KeyReport {
-        text: key::text(numbers),
+    Arc::new(KeyReport {
+        text: key::text(numbers).into(),
         numbers,
-        database: Some("app".to_owned()),
+        database: Some("app".into()),
         names: names.into_iter().collect(),
-    }
+    })
 }
 
 pub fn holder(pid: Pid, application: &str) -> HolderReport {
@@ -95,7 +96,7 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
     }
 }
 
-pub fn lock(key: KeyReport, holder: HolderReport, rules: &[&'static str]) -> LockReport {
+pub fn lock(key: Arc<KeyReport>, holder: HolderReport, rules: &[&'static str]) -> LockReport {
     LockReport {
         key,
         mode: "ExclusiveLock",
@@ -104,8 +105,8 @@ pub fn lock(key: KeyReport, holder: HolderReport, rules: &[&'static str]) -> Loc
         held: held(192),
         first_seen: None,
         holder: holder.into(),
-        waiters: Vec::new(),
-        rules: rules.to_vec(),
+        waiters: [].into(),
+        rules: rules.into(),
     }
 }
 
@@ -154,7 +155,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
 /// The example of the documentation: a leak that blocks two sessions, and one that blocks nobody.
 pub fn example() -> TargetReport {
     let mut carried = lock(key(8_675_309, Some("schema-migrations")), holder(4711, "api"), &["carried-lock"]);
-    carried.waiters = vec![waiter(4990, 178), waiter(5012, 62)];
+    carried.waiters = [waiter(4990, 178), waiter(5012, 62)].into();
     let idle = lock(key(612_001, None), holder(4802, "report-worker"), &["idle-holder"]);
     let mut idle_finding = finding("idle-holder", Severity::Warning, &idle);
     idle_finding.advice.action = Action::Terminate;
@@ -180,8 +181,9 @@ pub fn hostile() -> TargetReport {
     let mut report = example();
     report.target = evil.to_owned();
     for lock in &mut report.locks {
-        lock.key.names = key(1, Some(evil)).names;
-        lock.key.database = Some(evil.to_owned());
+        let named = Arc::make_mut(&mut lock.key);
+        named.names = key(1, Some(evil)).names.clone();
+        named.database = Some(evil.into());
         let mut holder = holder(4711, evil);
         holder.user = Some(evil.to_owned());
         holder.query = Some(evil.to_owned());
@@ -199,6 +201,6 @@ pub fn hostile() -> TargetReport {
     report
 }
 
-fn key_reports(name: &str) -> Vec<KeyReport> {
+fn key_reports(name: &str) -> Vec<Arc<KeyReport>> {
     vec![key(612_001, Some(name))]
 }

@@ -122,7 +122,7 @@ impl<'a> From<&'a ServerReport> for Server<'a> {
 impl<'a> From<&'a LockReport> for Lock<'a> {
     fn from(lock: &'a LockReport) -> Self {
         Self {
-            key: Key::from(&lock.key),
+            key: Key::from(&*lock.key),
             mode: lock.mode,
             scope: lock.scope.name(),
             hold_expected: lock.hold_expected,

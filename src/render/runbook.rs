@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::runbook_facts::{self, Body, Section, Step};
+use super::runbook_facts::{self, Body, Index, Section, Step};
 use super::style::{self, Paint, Screen};
 use crate::analysis::report::{Finding, TargetReport};
 use crate::model::{KeyNumbers, Pid};
@@ -23,7 +23,8 @@ impl Selection {
         self.pid.is_none_or(|pid| finding.pids.contains(&pid) || finding.waiters.contains(&pid))
             && self.key.is_none_or(|key| {
                 let text = crate::keys::key::text(key);
-                finding.key_reports.iter().any(|report| report.numbers == key) || finding.keys.contains(&text)
+                finding.key_reports.iter().any(|report| report.numbers == key)
+                    || finding.keys.iter().any(|known| **known == *text)
             })
     }
 
@@ -50,10 +51,10 @@ const LABEL: usize = 16;
 const MARGIN: usize = 4;
 
 /// The findings of all targets that are wanted, worst first; silenced ones last.
-pub(super) fn chosen<'a>(reports: &'a [TargetReport], selection: &Selection) -> Vec<(&'a TargetReport, &'a Finding)> {
-    let mut chosen: Vec<_> = reports
+pub(super) fn chosen<'a>(indexes: &'a [Index<'a>], selection: &Selection) -> Vec<(&'a Index<'a>, &'a Finding)> {
+    let mut chosen: Vec<_> = indexes
         .iter()
-        .flat_map(|report| report.findings.iter().map(move |finding| (report, finding)))
+        .flat_map(|index| index.report.findings.iter().map(move |finding| (index, finding)))
         .filter(|(_, finding)| selection.takes(finding))
         .collect();
     chosen.sort_by_key(|(_, finding)| (finding.silenced.is_some(), std::cmp::Reverse(finding.severity)));
@@ -99,20 +100,21 @@ pub fn render(reports: &[TargetReport], selection: &Selection, screen: Screen) -
             text
         })
         .collect();
-    blocks.extend(chosen(reports, selection).iter().map(|(report, finding)| entry(report, finding, width, screen)));
+    let indexes: Vec<Index<'_>> = reports.iter().map(Index::new).collect();
+    blocks.extend(chosen(&indexes, selection).iter().map(|(index, finding)| entry(index, finding, width, screen)));
     let line = format!("\n{}\n\n", "─".repeat(width));
     blocks.join(&line)
 }
 
-fn entry(report: &TargetReport, finding: &Finding, width: usize, screen: Screen) -> String {
-    let mut text = head(report, finding, width, screen);
+fn entry(index: &Index<'_>, finding: &Finding, width: usize, screen: Screen) -> String {
+    let mut text = head(index.report, finding, width, screen);
     for key in runbook_facts::keys(finding) {
         push(&mut text, &style::wrap(&style::safe(&key), width - 2), "", 2);
     }
     if let Some(reason) = &finding.silenced {
         push(&mut text, &style::wrap(&format!("Silenced, not counted: {}", style::safe(reason)), width - 2), "", 2);
     }
-    for section in runbook_facts::sections(report, finding) {
+    for section in runbook_facts::sections(index, finding) {
         text.push('\n');
         push_section(&mut text, &section, width);
     }

@@ -2,12 +2,14 @@
 //!
 //! It picks from the Report and words single facts. All texts are raw: each format makes them safe in its own way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::style;
 use super::table::place;
-use crate::analysis::report::{Finding, HolderReport, KeyReport, LockReport, ScopeReport, TargetReport, WaitReport};
+use crate::analysis::report::{
+    Finding, HolderReport, KeyReport, LockReport, ScopeReport, TargetReport, WaitReport, WaiterReport,
+};
 use crate::keys::Source;
 use crate::model::{Pid, age};
 use crate::rules::advice::VERIFY;
@@ -57,8 +59,43 @@ impl Step {
     }
 }
 
+/// A report, and where in it the locks and waits of a session are: a runbook asks for them finding by finding.
+#[derive(Debug)]
+pub(crate) struct Index<'a> {
+    /// The report.
+    pub report: &'a TargetReport,
+    locks: HashMap<Pid, Vec<&'a LockReport>>,
+    prepared: HashMap<&'a str, &'a LockReport>,
+    waits: HashMap<Pid, &'a WaitReport>,
+    waiters: HashMap<Pid, &'a WaiterReport>,
+}
+
+impl<'a> Index<'a> {
+    /// That of a report.
+    pub fn new(report: &'a TargetReport) -> Self {
+        let (mut locks, mut prepared, mut waiters) = (HashMap::new(), HashMap::new(), HashMap::new());
+        for lock in &report.locks {
+            if let Some(pid) = lock.holder.pid {
+                locks.entry(pid).or_insert_with(Vec::new).push(lock);
+            }
+            if let Some(gid) = &lock.holder.gid {
+                prepared.entry(gid.as_str()).or_insert(lock);
+            }
+            for waiter in lock.waiters.iter() {
+                waiters.entry(waiter.pid).or_insert(waiter);
+            }
+        }
+        let waits = report.waits.iter().map(|wait| (wait.pid, wait)).collect();
+        Self { report, locks, prepared, waits, waiters }
+    }
+
+    fn locks_of(&self, pid: Pid) -> &[&'a LockReport] {
+        self.locks.get(&pid).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// The sections of a finding, in the order in which a person needs them. Empty ones are left out.
-pub(crate) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section> {
+pub(crate) fn sections(index: &Index<'_>, finding: &Finding) -> Vec<Section> {
     let mut wrong = vec![finding.summary.clone()];
     wrong.extend(finding.detail.iter().filter(|line| !is_said_elsewhere(finding, line)).cloned());
     let (verify, steps): (Vec<&String>, Vec<&String>) =
@@ -67,9 +104,9 @@ pub(crate) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section>
     let steps = steps.into_iter().map(|step| Step::new(step)).collect();
     let all = [
         ("What is wrong", Body::Prose(wrong)),
-        (if finding.pids.len() > 1 { "Sessions" } else { "Holder" }, Body::List(holders(report, finding))),
-        ("Also holds", Body::List(also_holds(report, finding))),
-        ("Waiting", Body::List(waiting(report, finding))),
+        (if finding.pids.len() > 1 { "Sessions" } else { "Holder" }, Body::List(holders(index, finding))),
+        ("Also holds", Body::List(also_holds(index, finding))),
+        ("Waiting", Body::List(waiting(index, finding))),
         ("Before you act", Body::List(finding.advice.caveats.clone())),
         ("Do", Body::Steps(steps, finding.advice.sql.clone())),
         ("Verify", Body::Commands(verify)),
@@ -81,10 +118,12 @@ pub(crate) fn sections(report: &TargetReport, finding: &Finding) -> Vec<Section>
 
 /// Evidence about single waiters, about members of a pool and about names stands in sections of its own.
 fn is_said_elsewhere(finding: &Finding, line: &str) -> bool {
-    let about = |pid: &Pid| line.strip_prefix("pid ").and_then(|rest| rest.split(' ').next()) == Some(&pid.to_string());
+    let number = line.strip_prefix("pid ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    let session: Option<Pid> = number.parse().ok().filter(|pid: &Pid| pid.to_string() == number);
+    let about = |pids: &[Pid]| session.is_some_and(|pid| pids.contains(&pid));
     let of_name = |label: &str| line.strip_prefix('"').is_some_and(|rest| rest.starts_with(&format!("{label}\" is ")));
-    finding.waiters.iter().any(about)
-        || (finding.pids.len() > 1 && finding.pids.iter().any(about))
+    about(&finding.waiters)
+        || (finding.pids.len() > 1 && about(&finding.pids))
         || finding.key_reports.iter().take(SHOWN).flat_map(|key| &key.names).any(|name| of_name(&name.label))
 }
 
@@ -103,9 +142,15 @@ pub(crate) fn keys(finding: &Finding) -> Vec<String> {
         lines.extend(key.names.iter().filter_map(|name| name.note.as_ref()).map(|note| format!("note: {note}")));
     }
     let listed = finding.key_reports.len().min(SHOWN);
-    let others: Vec<&String> = finding.keys.iter().skip(finding.key_reports.len()).take(SHOWN - listed).collect();
+    let others: Vec<String> = finding
+        .keys
+        .iter()
+        .skip(finding.key_reports.len())
+        .take(SHOWN - listed)
+        .map(|text| text.as_ref().to_owned())
+        .collect();
     let shown = listed + others.len();
-    lines.extend(others.into_iter().cloned());
+    lines.extend(others);
     if finding.key_count > shown && shown > 0 {
         lines.push(format!("and {} more keys", finding.key_count - shown));
     }
@@ -113,7 +158,7 @@ pub(crate) fn keys(finding: &Finding) -> Vec<String> {
 }
 
 pub(crate) fn key_line(key: &KeyReport) -> String {
-    let mut text = key.text.clone();
+    let mut text = key.text.as_ref().to_owned();
     for name in &key.names {
         let may_be = if name.may_be { "maybe " } else { "" };
         let known = if name.source == Source::WellKnown { " (well-known)" } else { "" };
@@ -144,26 +189,20 @@ pub(crate) fn key_line(key: &KeyReport) -> String {
     text
 }
 
-fn holders(report: &TargetReport, finding: &Finding) -> Vec<String> {
+fn holders(index: &Index<'_>, finding: &Finding) -> Vec<String> {
     if let Some(gid) = &finding.gid {
-        let lock = report.locks.iter().find(|lock| lock.holder.gid.as_ref() == Some(gid));
+        let lock = index.prepared.get(gid.as_str());
         return lock.map(|lock| prepared(&lock.holder)).into_iter().collect();
     }
-    let held: Vec<(Pid, Vec<&LockReport>)> =
-        finding.pids.iter().map(|&pid| (pid, locks_of(report, pid).collect())).collect();
-    if let [(pid, locks)] = held.as_slice() {
-        return one_holder(report, finding, *pid, locks);
+    if let [pid] = *finding.pids {
+        return one_holder(index, finding, pid);
     }
-    let mut lines: Vec<String> =
-        held.iter().take(2 * SHOWN).map(|(pid, locks)| short_holder(report, finding, *pid, locks)).collect();
-    if held.len() > lines.len() {
-        lines.push(format!("and {} more sessions", held.len() - lines.len()));
+    let shown = finding.pids.iter().take(2 * SHOWN);
+    let mut lines: Vec<String> = shown.map(|&pid| short_holder(index, finding, pid)).collect();
+    if finding.pids.len() > lines.len() {
+        lines.push(format!("and {} more sessions", finding.pids.len() - lines.len()));
     }
     lines
-}
-
-fn locks_of(report: &TargetReport, pid: Pid) -> impl Iterator<Item = &LockReport> {
-    report.locks.iter().filter(move |lock| lock.holder.pid == Some(pid))
 }
 
 pub(crate) fn prepared(holder: &HolderReport) -> String {
@@ -177,10 +216,11 @@ pub(crate) fn prepared(holder: &HolderReport) -> String {
     text
 }
 
-fn one_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&LockReport]) -> Vec<String> {
+fn one_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> Vec<String> {
+    let locks = index.locks_of(pid);
     let Some(first) = locks.first() else { return vec![format!("pid {pid}, holds no advisory lock itself")] };
     let holder = &first.holder;
-    let mut lines = vec![session(report, holder)];
+    let mut lines = vec![session(index.report, holder)];
     let lock = locks.iter().find(|lock| finding.keys.contains(&lock.key.text)).unwrap_or(first);
     let mut facts: Vec<String> = state(holder).into_iter().collect();
     facts.push(match lock.scope {
@@ -235,12 +275,13 @@ pub(crate) fn session(report: &TargetReport, holder: &HolderReport) -> String {
     text
 }
 
-fn short_holder(report: &TargetReport, finding: &Finding, pid: Pid, locks: &[&LockReport]) -> String {
-    let wait = report.waits.iter().find(|wait| wait.pid == pid);
+fn short_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> String {
+    let locks = index.locks_of(pid);
+    let wait = index.waits.get(&pid);
     let Some(first) = locks.first() else {
-        return wait.map_or_else(|| format!("pid {pid}"), |wait| waiter(report, finding, wait));
+        return wait.map_or_else(|| format!("pid {pid}"), |wait| waiter(index, finding, wait));
     };
-    let keys: BTreeSet<&str> = locks.iter().map(|lock| lock.key.text.as_str()).collect();
+    let keys: BTreeSet<&str> = locks.iter().map(|lock| &*lock.key.text).collect();
     let listed: Vec<&str> = keys.iter().take(3).copied().collect();
     let more = if keys.len() > listed.len() { ", ..." } else { "" };
     let mut text = format!("pid {pid}");
@@ -264,13 +305,12 @@ pub(crate) fn state(holder: &HolderReport) -> Option<String> {
     Some(format!("{state}{}", since.unwrap_or_default()))
 }
 
-fn also_holds(report: &TargetReport, finding: &Finding) -> Vec<String> {
+fn also_holds(index: &Index<'_>, finding: &Finding) -> Vec<String> {
+    let named: HashSet<&str> = finding.keys.iter().map(AsRef::as_ref).collect();
     let mut others: Vec<String> = Vec::new();
     for &pid in &finding.pids {
-        let keys: BTreeSet<&str> = locks_of(report, pid)
-            .filter(|lock| !finding.keys.contains(&lock.key.text))
-            .map(|lock| lock.key.text.as_str())
-            .collect();
+        let texts = index.locks_of(pid).iter().map(|lock| &*lock.key.text);
+        let keys: BTreeSet<&str> = texts.filter(|text| !named.contains(text)).collect();
         if keys.is_empty() {
             continue;
         }
@@ -285,10 +325,10 @@ fn also_holds(report: &TargetReport, finding: &Finding) -> Vec<String> {
     others
 }
 
-fn waiting(report: &TargetReport, finding: &Finding) -> Vec<String> {
-    let mut waits: Vec<&WaitReport> = report.waits.iter().filter(|wait| finding.waiters.contains(&wait.pid)).collect();
+fn waiting(index: &Index<'_>, finding: &Finding) -> Vec<String> {
+    let mut waits: Vec<&WaitReport> = finding.waiters.iter().filter_map(|pid| index.waits.get(pid).copied()).collect();
     waits.sort_by_key(|wait| (std::cmp::Reverse(wait.waited.duration), wait.pid));
-    let mut lines: Vec<String> = waits.iter().take(SHOWN).map(|wait| waiter(report, finding, wait)).collect();
+    let mut lines: Vec<String> = waits.iter().take(SHOWN).map(|wait| waiter(index, finding, wait)).collect();
     if finding.waiters.len() > lines.len() && !lines.is_empty() {
         lines.push(format!("and {} more", finding.waiters.len() - lines.len()));
     }
@@ -299,8 +339,8 @@ fn waiting(report: &TargetReport, finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn waiter(report: &TargetReport, finding: &Finding, wait: &WaitReport) -> String {
-    let known = report.locks.iter().flat_map(|lock| &lock.waiters).find(|waiter| waiter.pid == wait.pid);
+fn waiter(index: &Index<'_>, finding: &Finding, wait: &WaitReport) -> String {
+    let known = index.waiters.get(&wait.pid);
     let mut text = format!("pid {}", wait.pid);
     if let Some(application) = known.and_then(|waiter| waiter.application.as_deref()).filter(|name| !name.is_empty()) {
         let _ = write!(text, "  {application}");

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::runbook::{Selection, chosen, preface};
-use super::runbook_facts::{self, Body, Section, Step};
+use super::runbook_facts::{self, Body, Index, Section, Step};
 use super::style;
 use crate::analysis::report::{Finding, TargetReport};
 
@@ -16,13 +16,15 @@ pub fn render(reports: &[TargetReport], selection: &Selection) -> String {
     for sentence in reports.iter().flat_map(|report| preface(report, selection)) {
         let _ = write!(text, "\n{}\n", escape(&sentence));
     }
-    for (report, finding) in chosen(reports, selection) {
-        push_entry(&mut text, report, finding);
+    let indexes: Vec<Index<'_>> = reports.iter().map(Index::new).collect();
+    for (index, finding) in chosen(&indexes, selection) {
+        push_entry(&mut text, index, finding);
     }
     text
 }
 
-fn push_entry(text: &mut String, report: &TargetReport, finding: &Finding) {
+fn push_entry(text: &mut String, index: &Index<'_>, finding: &Finding) {
+    let report = index.report;
     let word = match finding.silenced {
         Some(_) => "SILENCED".to_owned(),
         None => finding.severity.name().to_uppercase(),
@@ -43,7 +45,7 @@ fn push_entry(text: &mut String, report: &TargetReport, finding: &Finding) {
     if let Some(at) = report.sampled_at {
         let _ = write!(text, "\nSeen {} UTC.\n", at.format("%Y-%m-%d %H:%M:%S"));
     }
-    for section in runbook_facts::sections(report, finding) {
+    for section in runbook_facts::sections(index, finding) {
         push_section(text, &section);
     }
 }

@@ -1,6 +1,6 @@
 //! `blocked-waiters`: a session has waited for at least w, and no rule that says more names the root of its chain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Context, Draft, Rule, Subject, is_state_rule, words};
 use crate::analysis::report::{Action, Severity};
@@ -20,7 +20,7 @@ impl Rule for BlockedWaiters {
     }
 
     fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft> {
-        let named = |root: &HolderRef| before.iter().any(|draft| names_root(draft, *root));
+        let named: HashSet<HolderRef> = before.iter().flat_map(named_roots).collect();
         let mut circling: BTreeSet<Pid> = BTreeSet::new();
         for draft in before.iter().filter(|draft| draft.rule == "lock-cycle") {
             circling.extend(&draft.pids);
@@ -28,7 +28,7 @@ impl Rule for BlockedWaiters {
         let mut roots: BTreeSet<HolderRef> = BTreeSet::new();
         for wait in context.observed.waiting.values().filter(|wait| wait.key().is_some()) {
             if context.has_waited(wait.pid) && !circling.contains(&wait.pid) {
-                roots.extend(wait.roots.iter().filter(|root| !named(root)));
+                roots.extend(wait.roots.iter().filter(|root| !named.contains(root)));
             }
         }
         // Shared readers have the same waiters: one finding with all of them.
@@ -46,9 +46,10 @@ impl BlockedWaiters {
     fn draft(&self, context: &Context<'_>, waiters: &[Pid], roots: &[HolderRef]) -> Draft {
         let waits = || waiters.iter().filter_map(|pid| context.observed.waiting.get(pid));
         let keys: BTreeSet<AdvisoryKey> = waits().filter_map(Waiting::key).collect();
-        let held: Vec<&Hold> = keys.iter().flat_map(|key| context.observed.holds_on(*key)).collect();
-        let own: Vec<&Hold> = held.iter().copied().filter(|hold| roots.contains(&hold.holder)).collect();
-        let severity = severity(context, waiters, &keys, &held);
+        let of_roots: HashSet<HolderRef> = roots.iter().copied().collect();
+        let held = keys.iter().flat_map(|key| context.observed.holds_on(*key));
+        let own: Vec<&Hold> = held.filter(|hold| of_roots.contains(&hold.holder)).collect();
+        let severity = severity(context, waiters, &keys);
         let mut draft = Draft::new(self.name(), Subject::Roots(roots.to_vec()), severity, Action::Investigate)
             .with_holds(&own)
             .with_waiters(context, waiters);
@@ -81,11 +82,15 @@ impl BlockedWaiters {
 /// Cycles that are no lock-cycle, for they have no advisory edge or are too young: a chain that ends there has all of
 /// their sessions as its root. By waiters.
 fn unfound_cycles(context: &Context<'_>, before: &[Draft]) -> BTreeMap<Vec<Pid>, Vec<HolderRef>> {
-    let found = |pids: &Vec<Pid>| {
-        before.iter().any(|draft| draft.rule == "lock-cycle" && draft.subject == Subject::Cycle(pids.clone()))
-    };
+    let found: HashSet<&Vec<Pid>> = before
+        .iter()
+        .filter_map(|draft| match &draft.subject {
+            Subject::Cycle(pids) if draft.rule == "lock-cycle" => Some(pids),
+            _ => None,
+        })
+        .collect();
     let mut groups: BTreeMap<Vec<Pid>, Vec<HolderRef>> = BTreeMap::new();
-    for (place, pids) in context.observed.cycles.iter().enumerate().filter(|(_, pids)| !found(pids)) {
+    for (place, pids) in context.observed.cycles.iter().enumerate().filter(|(_, pids)| !found.contains(pids)) {
         let waiters = context.observed.waiters_of_cycle(place).to_vec();
         if waiters.iter().any(|&pid| context.has_waited(pid)) {
             groups.entry(waiters).or_default().extend(pids.iter().map(|&pid| HolderRef::Session(pid)));
@@ -94,23 +99,24 @@ fn unfound_cycles(context: &Context<'_>, before: &[Draft]) -> BTreeMap<Vec<Pid>,
     groups
 }
 
-fn names_root(draft: &Draft, root: HolderRef) -> bool {
-    let by_subject = draft.subject == Subject::Holder(root);
-    match draft.rule {
-        "prepared-transaction-holder" => by_subject,
-        "hidden-deadlock" => matches!(root, HolderRef::Session(pid) if draft.pids.contains(&pid)),
-        rule => is_state_rule(rule) && draft.proved && by_subject,
+/// The roots of chains that a finding of another rule names.
+fn named_roots(draft: &Draft) -> Vec<HolderRef> {
+    match (draft.rule, &draft.subject) {
+        ("hidden-deadlock", _) => draft.pids.iter().map(|&pid| HolderRef::Session(pid)).collect(),
+        ("prepared-transaction-holder", Subject::Holder(root)) => vec![*root],
+        (rule, Subject::Holder(root)) if is_state_rule(rule) && draft.proved => vec![*root],
+        _ => Vec::new(),
     }
 }
 
-fn severity(context: &Context<'_>, waiters: &[Pid], keys: &BTreeSet<AdvisoryKey>, held: &[&Hold]) -> Severity {
+fn severity(context: &Context<'_>, waiters: &[Pid], keys: &BTreeSet<AdvisoryKey>) -> Severity {
     let unwanted =
         waiters.iter().filter_map(|pid| context.observed.waiting.get(pid)).filter(|wait| !wait.on_purpose).count();
     let tenth = context.observed.snapshot.server.max_connections.div_ceil(10) as usize;
     let many = unwanted >= CRITICAL_WAITERS || (unwanted >= 3 && unwanted >= tenth);
     let work = keys.iter().all(|key| {
-        let mut holds = held.iter().filter(|hold| hold.key == *key).peekable();
-        holds.peek().is_some() && holds.all(|hold| Context::is_work(hold))
+        let holds = context.observed.holds_on(*key);
+        !holds.is_empty() && holds.iter().all(Context::is_work)
     });
     if many && !work { Severity::Critical } else { Severity::Warning }
 }

@@ -31,7 +31,7 @@ pub(super) fn draft(
     entry: &str,
     holds: &[&Hold],
 ) -> Draft {
-    let waiters: Vec<Pid> = holds.iter().flat_map(|hold| &hold.waiters).copied().collect();
+    let waiters: Vec<Pid> = holds.iter().flat_map(|hold| hold.waiters.iter()).copied().collect();
     let subject = Subject::HolderEntry(holder, entry.to_owned());
     Draft::new(rule, subject, Severity::Warning, Action::Investigate)
         .with_holder(context, holder)

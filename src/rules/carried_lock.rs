@@ -1,8 +1,10 @@
 //! `carried-lock`: a lock that a busy session carries from statement to statement, as one that was leaked on a pooled
 //! connection.
 
+use std::collections::HashSet;
+
 use super::idle_holder::rested;
-use super::{Context, Draft, Rule, words};
+use super::{Context, Draft, Rule, Subject, words};
 use crate::analysis::report::{Action, Severity};
 use crate::analysis::{Hold, HoldScope, HolderRef};
 use crate::model::{BackendState, Pid};
@@ -20,26 +22,24 @@ impl Rule for CarriedLock {
     }
 
     fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft> {
-        context
-            .observed
-            .holders()
-            .filter_map(|holder| match holder {
-                HolderRef::Session(pid) => self.judge_session(context, before, pid),
-                HolderRef::Prepared(_) => None,
-            })
-            .collect()
+        // A session gets one state rule, by its state.
+        let judged: HashSet<&Subject> = before.iter().map(|draft| &draft.subject).collect();
+        let rest = context.observed.holders().filter(|&holder| !judged.contains(&Subject::Holder(holder)));
+        rest.filter_map(|holder| match holder {
+            HolderRef::Session(pid) => self.judge_session(context, pid),
+            HolderRef::Prepared(_) => None,
+        })
+        .collect()
     }
 }
 
 impl CarriedLock {
-    fn judge_session(&self, context: &Context<'_>, before: &[Draft], pid: Pid) -> Option<Draft> {
+    fn judge_session(&self, context: &Context<'_>, pid: Pid) -> Option<Draft> {
         let holder = HolderRef::Session(pid);
         let backend = context.backend(pid)?;
         let rests = backend.state == Some(BackendState::Idle)
             && context.observed.state_for(backend).is_some_and(|lasted| lasted >= context.thresholds.idle);
-        // A session gets one state rule, by its state.
-        let judged = before.iter().any(|draft| draft.subject == super::Subject::Holder(holder));
-        if rests || judged || context.observed.waiting.contains_key(&pid) {
+        if rests || context.observed.waiting.contains_key(&pid) {
             return None;
         }
         let candidates: Vec<&Hold> =

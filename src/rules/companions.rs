@@ -1,5 +1,7 @@
 //! Companions: sessions beside a holder that may be doing what its lock protects.
 
+use std::collections::HashSet;
+
 use super::Context;
 use crate::analysis::HolderRef;
 use crate::model::{Backend, BackendState, Pid, age};
@@ -14,15 +16,17 @@ pub const MOST_COMPANIONS: usize = 100;
 pub fn companions(context: &Context<'_>, holder: Pid) -> Vec<Pid> {
     let Some(own) = context.backend(holder) else { return Vec::new() };
     let group = context.observed.group(own);
+    let keys = || context.observed.holds_of(HolderRef::Session(holder));
+    let queues: HashSet<Pid> = keys().flat_map(|hold| hold.waiters.iter()).copied().collect();
     let mut found: Vec<Pid> = context
         .observed
         .colleagues(own)
         // Those that work come first.
-        .take_while(|other| works(context, other))
-        .filter(|other| other.pid != holder && !other.calls_advisory)
-        .filter(|other| akin(own, group, other, context.observed.group(other)))
-        .filter(|other| !waits_for(context, other.pid, holder))
-        .map(|other| other.pid)
+        .take_while(|(other, _)| works(context, other))
+        .filter(|(other, _)| other.pid != holder && !other.calls_advisory)
+        .filter(|(other, other_group)| akin(own, group, other, other_group))
+        .filter(|(other, _)| !queues.contains(&other.pid))
+        .map(|(other, _)| other.pid)
         .take(MOST_COMPANIONS)
         .collect();
     found.sort_unstable();
@@ -42,10 +46,4 @@ fn works(context: &Context<'_>, backend: &Backend) -> bool {
         Some(BackendState::Disabled) | None => false,
         Some(_) => true,
     }
-}
-
-/// Whether a session queues for a key that the holder holds.
-fn waits_for(context: &Context<'_>, pid: Pid, holder: Pid) -> bool {
-    let key = context.observed.waiting.get(&pid).and_then(crate::analysis::Waiting::key);
-    key.is_some_and(|key| context.observed.holds_of(HolderRef::Session(holder)).any(|hold| hold.key == key))
 }

@@ -142,18 +142,19 @@ pub fn longest_held(holds: &[&Hold]) -> Option<HeldFor> {
 impl<'a> Context<'a> {
     /// The holds of the draft's keys by the draft's own sessions or prepared transaction.
     pub fn holds_of_draft(&self, draft: &Draft) -> Vec<&'a Hold> {
+        self.places_of_draft(draft).into_iter().map(|place| &self.observed.holds[place]).collect()
+    }
+
+    /// The places of those in `Observed::holds`.
+    pub fn places_of_draft(&self, draft: &Draft) -> Vec<usize> {
+        let observed = self.observed;
         let sessions = draft.pids.iter().map(|&pid| HolderRef::Session(pid));
-        let prepared = self
-            .observed
-            .snapshot
-            .prepared
-            .iter()
-            .filter(|prepared| draft.gid.as_ref() == Some(&prepared.gid))
-            .map(|prepared| HolderRef::Prepared(prepared.virtualtransaction));
+        let prepared = draft.gid.as_deref().and_then(|gid| observed.prepared_by_gid(gid));
         sessions
-            .chain(prepared)
-            .flat_map(|holder| self.observed.holds_of(holder))
-            .filter(|hold| draft.keys.binary_search(&hold.key).is_ok())
+            .chain(prepared.map(|prepared| HolderRef::Prepared(prepared.virtualtransaction)))
+            .flat_map(|holder| observed.places_of(holder))
+            .copied()
+            .filter(|&place| draft.keys.binary_search(&observed.holds[place].key).is_ok())
             .collect()
     }
 

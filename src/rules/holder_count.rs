@@ -33,7 +33,7 @@ impl HolderCount {
             hold.names.iter().filter_map(|name| name.entry.as_ref()).any(|known| known.name == entry.name)
         };
         let holds: Vec<&Hold> = context.observed.holds.iter().filter(named).collect();
-        let waiters: Vec<_> = holds.iter().flat_map(|hold| &hold.waiters).copied().collect();
+        let waiters: Vec<_> = holds.iter().flat_map(|hold| hold.waiters.iter()).copied().collect();
         let mut draft =
             Draft::new(self.name(), Subject::Entry(entry.name.clone()), Severity::Warning, Action::Investigate)
                 .with_holds(&holds)

@@ -1,5 +1,7 @@
 //! `key-hoard`: one session holds very many keys.
 
+use std::collections::HashMap;
+
 use super::{Context, Draft, Rule, Subject, is_state_rule, words};
 use crate::analysis::HolderRef;
 use crate::analysis::report::{Action, Severity};
@@ -14,6 +16,8 @@ impl Rule for KeyHoard {
     }
 
     fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft> {
+        let states: HashMap<&Subject, &Draft> =
+            before.iter().filter(|draft| is_state_rule(draft.rule)).map(|draft| (&draft.subject, draft)).collect();
         context
             .observed
             .holders()
@@ -27,14 +31,13 @@ impl Rule for KeyHoard {
                     return None;
                 }
                 draft = draft.with_holder(context, holder).with_waiters(context, context.observed.waiters_of(holder));
-                let state = before.iter().find(|other| is_state_rule(other.rule) && other.subject == draft.subject);
                 draft.summary = format!(
                     "{} holds {} keys; {}.",
                     words::session_label(context, pid),
                     draft.keys.len(),
                     words::waiters(context, &draft.waiters),
                 );
-                draft.detail = match state {
+                draft.detail = match states.get(&draft.subject) {
                     Some(state) => {
                         draft.action = state.action;
                         state.detail.clone()

@@ -33,6 +33,9 @@ mod tests;
 mod unexpected_holder;
 pub mod words;
 
+use std::collections::HashMap;
+
+use crate::model::Pid;
 pub use draft::{Context, Draft, Subject};
 pub use hidden_sessions::hidden_holders;
 
@@ -44,7 +47,8 @@ pub trait Rule: std::fmt::Debug + Sync {
     /// What it finds. `before` has the findings of the rules that stand before it in [`ALL`], absorbed or not.
     fn judge(&self, context: &Context<'_>, before: &[Draft]) -> Vec<Draft>;
 
-    /// Whether a finding of this rule says all that the other one, of another rule, says, and more.
+    /// Whether a finding of this rule says all that the other one, of another rule, says, and more. Asked only of
+    /// findings that name a session of this one first.
     fn absorbs(&self, _mine: &Draft, _other: &Draft) -> bool {
         false
     }
@@ -89,13 +93,17 @@ pub fn judge(context: &Context<'_>) -> Vec<Draft> {
         drafts.extend(found);
     }
     let mut absorbed = vec![false; drafts.len()];
+    // Thousands of findings must not have each pair looked at.
+    let mut by_session: HashMap<Pid, Vec<usize>> = HashMap::new();
+    for (place, draft) in drafts.iter().enumerate() {
+        by_session.entry(draft.pids.first().copied().unwrap_or_default()).or_default().push(place);
+    }
     for rule in ALL {
-        // Thousands of findings of one rule must not have each pair looked at.
-        let (own, others): (Vec<usize>, Vec<usize>) =
-            (0..drafts.len()).partition(|&place| drafts[place].rule == rule.name());
-        for mine in own {
-            for &other in &others {
-                if absorbed[mine] || absorbed[other] || !rule.absorbs(&drafts[mine], &drafts[other]) {
+        for mine in (0..drafts.len()).filter(|&place| drafts[place].rule == rule.name()).collect::<Vec<_>>() {
+            let others = drafts[mine].pids.iter().filter_map(|pid| by_session.get(pid)).flatten();
+            for other in others.copied().collect::<Vec<_>>() {
+                let of_another = drafts[other].rule != rule.name();
+                if absorbed[mine] || absorbed[other] || !of_another || !rule.absorbs(&drafts[mine], &drafts[other]) {
                     continue;
                 }
                 absorbed[other] = true;

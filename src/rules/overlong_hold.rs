@@ -46,7 +46,7 @@ type Limited<'a> = (HolderRef, String, Duration, Vec<&'a Hold>);
 fn by_holder_entry<'a>(context: &Context<'a>) -> Vec<Limited<'a>> {
     let mut found: BTreeMap<(HolderRef, &str), (Duration, Vec<&Hold>)> = BTreeMap::new();
     for hold in context.observed.holds.iter().filter(|hold| !hold.key.numbers.is_extension()) {
-        for entry in &hold.holder_entries {
+        for entry in hold.holder_entries.iter() {
             if let Some(max_hold) = entry.max_hold {
                 found.entry((hold.holder, &entry.name)).or_insert((max_hold, Vec::new())).1.push(hold);
             }

@@ -173,7 +173,7 @@ fn is_this_machine(address: &str) -> bool {
 
 fn owners(holds: &[&Hold]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for name in holds.iter().flat_map(|hold| &hold.names) {
+    for name in holds.iter().flat_map(|hold| hold.names.iter()) {
         let mut sentence = match name.source {
             crate::keys::Source::Dictionary => format!("\"{}\" is in the dictionary", name.label),
             crate::keys::Source::WellKnown if name.may_be => format!("The key may be that of {}", name.label),

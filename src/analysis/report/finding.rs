@@ -1,5 +1,7 @@
 //! A finding and what to do about it.
 
+use std::sync::Arc;
+
 use super::{HeldFor, KeyReport, LeaseSubject, Waited};
 use crate::model::{Pid, Time};
 
@@ -101,9 +103,9 @@ pub struct Finding {
     /// Evidence, one sentence each.
     pub detail: Vec<String>,
     /// Key texts, at most 1,000.
-    pub keys: Vec<String>,
+    pub keys: Vec<Arc<str>>,
     /// The keys again, with names, as many as `keys`.
-    pub key_reports: Vec<KeyReport>,
+    pub key_reports: Vec<Arc<KeyReport>>,
     /// How many keys there are.
     pub key_count: usize,
     /// The keys' database, where it is one.

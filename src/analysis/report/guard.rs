@@ -1,5 +1,6 @@
 //! What a command's sessions left behind.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FirstSeen, HolderReport, KeyReport};
@@ -38,7 +39,7 @@ pub struct GuardReport {
 #[derive(Debug, Clone)]
 pub struct LeftBehind {
     /// Key and names.
-    pub key: KeyReport,
+    pub key: Arc<KeyReport>,
     /// As `ExclusiveLock`.
     pub mode: &'static str,
     /// The session as it was when it was last seen with the lock; its query is the last one.

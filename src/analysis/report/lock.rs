@@ -4,20 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HeldFor;
-use crate::keys::{Kind, Source};
+use crate::keys::{Kind, Name, Source, key};
 use crate::model::{KeyNumbers, Pid, PoolMode, Time};
 
 /// Key and names of a lock.
 #[derive(Debug, Clone)]
 pub struct KeyReport {
     /// Key text.
-    pub text: String,
+    pub text: Arc<str>,
     /// The numbers.
     pub numbers: KeyNumbers,
     /// The database's name; nothing for node-wide keys.
-    pub database: Option<String>,
+    pub database: Option<Arc<str>>,
     /// The names it has.
     pub names: Vec<NameReport>,
+}
+
+impl KeyReport {
+    /// A key of the database of this name.
+    pub fn new(numbers: KeyNumbers, database: Option<Arc<str>>, names: &[Name]) -> Self {
+        let text = key::text(numbers).into();
+        Self { text, numbers, database, names: names.iter().map(NameReport::of).collect() }
+    }
 }
 
 /// One name of a key.
@@ -45,6 +53,24 @@ pub struct NameReport {
     pub may_be: bool,
 }
 
+impl NameReport {
+    fn of(name: &Name) -> Self {
+        let entry = name.entry.as_ref();
+        Self {
+            name: name.name.clone(),
+            label: name.label.clone(),
+            source: name.source,
+            kind: name.kind,
+            owner: entry.and_then(|entry| entry.owner.clone()),
+            team: entry.and_then(|entry| entry.team.clone()),
+            contact: entry.and_then(|entry| entry.contact.clone()),
+            note: name.note.clone(),
+            runbook: entry.and_then(|entry| entry.runbook.clone()),
+            may_be: name.may_be,
+        }
+    }
+}
+
 /// Session, transaction, or unknown: `pg_locks` does not store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScopeReport {
@@ -70,8 +96,8 @@ impl ScopeReport {
 /// One granted advisory row.
 #[derive(Debug, Clone)]
 pub struct LockReport {
-    /// Key and names.
-    pub key: KeyReport,
+    /// Key and names; shared with the findings about it.
+    pub key: Arc<KeyReport>,
     /// As `ExclusiveLock`.
     pub mode: &'static str,
     /// What is known of its scope.
@@ -84,10 +110,10 @@ pub struct LockReport {
     pub first_seen: Option<FirstSeen>,
     /// Who holds it; shared by all locks of one holder.
     pub holder: Arc<HolderReport>,
-    /// Who queues for exactly this key, longest first.
-    pub waiters: Vec<WaiterReport>,
-    /// Rules that name this lock.
-    pub rules: Vec<&'static str>,
+    /// Who queues for exactly this key, longest first; shared by all locks of the key.
+    pub waiters: Arc<[WaiterReport]>,
+    /// Rules that name this lock; shared by all locks of a finding.
+    pub rules: Arc<[&'static str]>,
 }
 
 /// Which statement was current when a lock first appeared.

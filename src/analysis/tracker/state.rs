@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::holds::Remembered;
 use super::{HolderId, Tracker};
 use crate::analysis::hold_memory::HoldMemory;
 use crate::analysis::moment::{BackendMemory, Moment};
@@ -73,7 +74,10 @@ impl Tracker {
 
     /// The memory, once there was a poll.
     pub fn state(&self) -> Option<TrackerState> {
-        let holds = self.holds.iter().map(|((key, mode, holder), memory)| (*key, *mode, *holder, memory.clone()));
+        let holds = self
+            .holds
+            .iter()
+            .map(|Remembered { id: (key, mode, holder), memory, .. }| (*key, *mode, *holder, memory.clone()));
         Some(TrackerState {
             polls: self.polls,
             first: self.first,
@@ -105,9 +109,11 @@ impl Tracker {
             .into_iter()
             .map(|(key, mode, holder, mut memory)| {
                 memory.allow_for(uncounted);
-                ((key, mode, holder), memory)
+                Remembered { id: (key, mode, holder), memory, known: None }
             })
             .collect();
+        // A file may have them in any order.
+        self.holds.sort_by_key(|remembered| remembered.id);
         self.backends = state.backends.into_iter().collect();
         self.waits = state.waits;
         self.mismatches = state.mismatches.into_iter().collect();

@@ -31,7 +31,7 @@ pub(super) fn narrow(report: &mut TargetReport, wanted: KeyNumbers, idle: Durati
 /// Whether the lock's holder or one of its waiters is of this pool.
 fn has_a_part(pool: &PoolReport, lock: &LockReport, grouping: &Grouping) -> bool {
     // A node-wide key has no database; its sessions have.
-    let is_of_database = lock.key.database.is_none() || lock.key.database == pool.database;
+    let is_of_database = lock.key.database.is_none() || lock.key.database.as_deref() == pool.database.as_deref();
     let holder = &lock.holder;
     let holds = holder.pid.is_some()
         && (&holder.user, &holder.client_addr) == (&pool.user, &pool.client_addr)
@@ -45,7 +45,7 @@ fn has_a_part(pool: &PoolReport, lock: &LockReport, grouping: &Grouping) -> bool
 
 /// Whether a finding is about the key. Its own list may be cut; then the lock of one of its sessions tells.
 fn names(finding: &Finding, text: &str, locks: &[LockReport]) -> bool {
-    finding.keys.iter().any(|key| key == text)
+    finding.keys.iter().any(|key| **key == *text)
         || (finding.keys.len() < finding.key_count
             && locks.iter().any(|lock| {
                 lock.rules.contains(&finding.rule) && lock.holder.pid.is_some_and(|pid| finding.pids.contains(&pid))
@@ -54,7 +54,7 @@ fn names(finding: &Finding, text: &str, locks: &[LockReport]) -> bool {
 
 fn counts(locks: &[LockReport], idle: Duration) -> Counts {
     let holder = |lock: &LockReport| (lock.holder.pid, lock.holder.gid.clone());
-    let waiters = || locks.iter().flat_map(|lock| &lock.waiters);
+    let waiters = || locks.iter().flat_map(|lock| lock.waiters.iter());
     let holders: BTreeSet<_> = locks.iter().map(holder).collect();
     let unexpected: BTreeSet<_> = locks.iter().filter(|lock| !lock.hold_expected).map(holder).collect();
     let idles = |lock: &&LockReport| {
@@ -94,7 +94,7 @@ mod tests {
     fn only_the_pools_of_its_holder_and_waiters_are_left() {
         let mut report = example();
         let of = |application: &str, sessions| PoolReport {
-            database: report.locks[0].key.database.clone(),
+            database: report.locks[0].key.database.as_deref().map(str::to_owned),
             user: report.locks[0].holder.user.clone(),
             application: application.to_owned(),
             client_addr: report.locks[0].holder.client_addr.clone(),
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn a_finding_whose_list_of_keys_is_cut_is_found_by_its_session() {
         let mut report = example();
-        report.locks[1].rules = vec!["key-hoard"];
+        report.locks[1].rules = ["key-hoard"].into();
         let mut hoard = finding("key-hoard", Severity::Warning, &report.locks[1]);
-        hoard.keys = vec!["1".to_owned()];
+        hoard.keys = vec!["1".into()];
         hoard.key_count = 5_000;
         report.findings = vec![hoard];
         narrow(&mut report, key::from_bigint(612_001), Duration::from_secs(60), &Grouping::default());

@@ -81,7 +81,7 @@ fn status(report: &GuardReport) -> &'static str {
 impl<'a> From<&'a LeftBehind> for Left<'a> {
     fn from(left: &'a LeftBehind) -> Self {
         Self {
-            key: Key::from(&left.key),
+            key: Key::from(&*left.key),
             mode: left.mode,
             how: left.how.name(),
             first_seen: left.first_seen.as_ref().map(FirstSeenObject::from),

@@ -1,5 +1,7 @@
 //! The schema: names and order of the fields are a promise.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::model::Pid;
@@ -181,7 +183,7 @@ pub(super) struct FindingObject<'a> {
     pub severity: &'static str,
     pub summary: &'a str,
     pub detail: &'a [String],
-    pub keys: &'a [String],
+    pub keys: &'a [Arc<str>],
     pub key_count: usize,
     #[serde(skip_serializing_if = "is_false")]
     pub truncated: bool,

@@ -185,7 +185,7 @@ impl Rows<'_> {
             }
         };
         for lock in &self.report.locks {
-            for waiter in &lock.waiters {
+            for waiter in lock.waiters.iter() {
                 count(waiter.pid, &|| [database(lock), name(lock).into_owned()], waiter.waited.duration);
             }
         }

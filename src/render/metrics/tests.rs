@@ -44,7 +44,7 @@ fn lines(page: &str, metric: &str) -> Vec<String> {
 
 fn leaky() -> TargetReport {
     let mut leak = lock(key(612_001, Some("nightly-report")), holder(4711, "worker"), &["idle-holder"]);
-    leak.waiters = vec![waiter(4712, 12)];
+    leak.waiters = [waiter(4712, 12)].into();
     let mut other_mode = leak.clone();
     other_mode.mode = "ShareLock";
     let unknown = lock(key(99, None), holder(4713, "hostile \"name\"\n\\"), &["carried-lock"]);
@@ -223,7 +223,8 @@ fn hostile_names_leave_nothing_raw_in_a_page_and_make_no_series_twice() {
     let mut report = leaky();
     report.locks.extend((0..2).map(|place| {
         let mut named = lock(key(50 + place, Some(hostile)), holder(6_000, hostile), &["carried-lock"]);
-        named.key.database = Some(if place == 0 { "line\nbreak" } else { "line\\nbreak" }.to_owned());
+        let database = if place == 0 { "line\nbreak" } else { "line\\nbreak" };
+        Arc::make_mut(&mut named.key).database = Some(database.into());
         named
     }));
     report.pools.push(PoolReport {

@@ -86,7 +86,7 @@ fn keys(finding: &Finding) -> String {
         .enumerate()
         .take(SPELLED_OUT)
         .map(|(place, text)| {
-            finding.key_reports.get(place).map_or_else(|| style::safe(text).into_owned(), short_key_text)
+            finding.key_reports.get(place).map_or_else(|| style::safe(text).into_owned(), |key| short_key_text(key))
         })
         .collect();
     match finding.key_count {

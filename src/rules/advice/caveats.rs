@@ -190,8 +190,7 @@ fn what_the_client_sees(backend: &Backend) -> String {
 }
 
 fn who_is_next(facts: &Facts<'_>, holding: &Holding) -> String {
-    let queue = facts.queue(holding.key);
-    let Some(&(next, mode)) = queue.first() else {
+    let Some((next, mode)) = facts.next(holding.key) else {
         return "Nobody waits for it: whoever asks next gets it.".to_owned();
     };
     let others = facts.other_holders(holding.key, mode, HolderRef::Session(holding.pid));

@@ -21,6 +21,8 @@ pub struct Facts<'a> {
     pub context: &'a Context<'a>,
     /// What was found.
     pub draft: &'a Draft,
+    /// The holds of its keys by its own sessions or prepared transaction.
+    pub own: &'a [&'a Hold],
 }
 
 /// Whom to ask about a key, from its dictionary entry.
@@ -146,12 +148,10 @@ impl<'a> Facts<'a> {
         companions(self.context, pid)
     }
 
-    /// The queue for a key, first come first.
-    pub fn queue(&self, key: AdvisoryKey) -> Vec<(Pid, LockMode)> {
-        let mut queue: Vec<_> =
-            self.context.observed.waiting.values().filter(|waiting| waiting.key() == Some(key)).collect();
-        queue.sort_by_key(|waiting| (Reverse(waiting.waited.duration), waiting.pid));
-        queue.into_iter().map(|waiting| (waiting.pid, waiting.mode)).collect()
+    /// The first in the queue for a key, and the mode that it waits for.
+    pub fn next(&self, key: AdvisoryKey) -> Option<(Pid, LockMode)> {
+        let next = *self.context.observed.queue(key).first()?;
+        self.context.observed.waiting.get(&next).map(|waiting| (next, waiting.mode))
     }
 
     /// Who else holds a key in a mode that keeps `mode` out.
@@ -183,35 +183,25 @@ impl<'a> Facts<'a> {
 
     /// Whether one of the draft's keys is that of a leader.
     pub fn is_leader(&self) -> bool {
-        self.context
-            .holds_of_draft(self.draft)
-            .iter()
-            .flat_map(|hold| &hold.names)
-            .any(|name| name.kind == Kind::Leader)
+        self.own.iter().flat_map(|hold| hold.names.iter()).any(|name| name.kind == Kind::Leader)
     }
 
     /// The names of the draft's keys, as people read them.
     pub fn labels(&self) -> Vec<String> {
-        let labels: BTreeSet<&str> = self
-            .context
-            .holds_of_draft(self.draft)
-            .into_iter()
-            .flat_map(|hold| &hold.names)
-            .map(|name| name.label.as_str())
-            .collect();
+        let names = self.own.iter().flat_map(|hold| hold.names.iter());
+        let labels: BTreeSet<&str> = names.map(|name| name.label.as_str()).collect();
         labels.into_iter().map(words::name).collect()
     }
 
     /// Whom to ask, once per entry; entries that say nobody are left out.
     pub fn contacts(&self) -> Vec<Ask> {
-        let of_holds = self
-            .context
-            .holds_of_draft(self.draft)
-            .into_iter()
-            .flat_map(|hold| &hold.names)
-            .filter_map(|name| name.entry.as_deref());
-        let of_subject = self.context.book.entries().iter().map(AsRef::as_ref).filter(|entry| {
-            matches!(&self.draft.subject, Subject::Entry(name) | Subject::HolderEntry(_, name) if *name == entry.name)
+        let of_holds = self.own.iter().flat_map(|hold| hold.names.iter()).filter_map(|name| name.entry.as_deref());
+        let subject = match &self.draft.subject {
+            Subject::Entry(name) | Subject::HolderEntry(_, name) => Some(name),
+            _ => None,
+        };
+        let of_subject = subject.into_iter().flat_map(|name| {
+            self.context.book.entries().iter().map(AsRef::as_ref).filter(move |entry| entry.name == *name)
         });
         let contacts: BTreeSet<Ask> = of_holds
             .chain(of_subject)

@@ -26,6 +26,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use super::{Context, Draft};
+use crate::analysis::Hold;
 use crate::analysis::report::{Action, Advice};
 use crate::model::BackendState;
 use facts::Facts;
@@ -38,8 +39,9 @@ pub const VERIFY: &str = "Verify:\n";
 const AT_ONCE: usize = 20;
 
 /// The advice for a draft: steps, the guarded statement, caveats, how to verify and how to prevent it.
-pub fn advise(context: &Context<'_>, draft: &Draft) -> Advice {
-    let facts = Facts { context, draft };
+/// `own` are the holds of its keys by its own sessions or prepared transaction.
+pub fn advise(context: &Context<'_>, draft: &Draft, own: &[&Hold]) -> Advice {
+    let facts = Facts { context, draft, own };
     let mut advice = match draft.action {
         Action::Terminate if draft.pids.is_empty() && facts.prepared().is_some() => prepared::finish(&facts),
         Action::Terminate => terminate(&facts),

@@ -86,7 +86,7 @@ fn caveats(facts: &Facts<'_>, prepared: &PreparedTransaction) -> Vec<String> {
         caveats.push(format!("It also holds {}.", words::list(&texts)));
     }
     caveats.push("It also keeps its row and table locks and holds back VACUUM.".to_owned());
-    let next = facts.draft.keys.iter().find_map(|&key| facts.queue(key).first().map(|&(pid, _)| (pid, key)));
+    let next = facts.draft.keys.iter().find_map(|&key| facts.next(key).map(|(pid, _)| (pid, key)));
     caveats.push(match next {
         Some((pid, key)) => {
             format!("{} gets {} next.", facts.session(pid).replacen("pid", "Pid", 1), key::text(key.numbers))

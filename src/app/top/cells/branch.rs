@@ -22,7 +22,7 @@ fn key_of(state: &State, report: &TargetReport, place: usize, wait: &WaitReport)
     let below = state.branches.get(place + 1).map(|below| below.node);
     let lock = match below {
         Some(Node::Root(_, Some(lock))) => report.locks.get(lock),
-        _ => report.locks.iter().find(|lock| wait.advisory && lock.key.text == wait.object),
+        _ => report.locks.iter().find(|lock| wait.advisory && *lock.key.text == *wait.object),
     };
     match lock {
         Some(lock) => {

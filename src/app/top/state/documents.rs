@@ -9,7 +9,7 @@ use super::target::Target;
 use super::tree;
 use crate::analysis::report::{Finding, LockReport, PoolReport, TargetReport, WaitReport, WaiterReport};
 use crate::model::Pid;
-use crate::render::runbook_facts::{self, Body, Section};
+use crate::render::runbook_facts::{self, Body, Index, Section};
 use crate::render::style;
 use crate::render::table::place;
 use crate::render::top::worst_finding;
@@ -52,7 +52,7 @@ pub(super) fn finding(report: &TargetReport, finding: &Finding) -> Doc {
     Doc {
         severity: finding.silenced.is_none().then_some(finding.severity),
         head,
-        sections: runbook_facts::sections(report, finding),
+        sections: runbook_facts::sections(&Index::new(report), finding),
         sql: finding.advice.sql.clone(),
         ..doc(report, finding.rule, finding.database.as_deref())
     }
@@ -89,7 +89,7 @@ pub(super) fn with_finding(report: &TargetReport, mut doc: Doc, finding: Option<
     let Some(finding) = finding else { return doc };
     doc.severity = finding.silenced.is_none().then_some(finding.severity);
     doc.title = format!("{}, {}", doc.title, finding.rule);
-    let sections = runbook_facts::sections(report, finding);
+    let sections = runbook_facts::sections(&Index::new(report), finding);
     doc.sections.extend(sections.into_iter().filter(|section| !OF_THE_LOCK.contains(&section.title)));
     doc.sql.clone_from(&finding.advice.sql);
     doc
@@ -237,7 +237,7 @@ pub(super) fn pool(report: &TargetReport, pool: &PoolReport) -> Doc {
     let waiters: Vec<&WaiterReport> = report
         .locks
         .iter()
-        .flat_map(|lock| &lock.waiters)
+        .flat_map(|lock| lock.waiters.iter())
         .filter(|waiter| same(&waiter.user, &waiter.client_addr))
         .collect();
     let sections = [
@@ -266,7 +266,7 @@ fn holder_line(lock: &LockReport) -> String {
 pub(super) fn key(target: &Target, row: &KeyRow) -> Doc {
     let database = row.key.as_ref().and_then(|key| key.database.as_deref());
     let place = database.map_or_else(|| target.name.clone(), |database| format!("{} / {database}", target.name));
-    let mut head: Vec<String> = row.key.iter().map(runbook_facts::key_line).collect();
+    let mut head: Vec<String> = row.key.iter().map(|key| runbook_facts::key_line(key)).collect();
     let names: Vec<&str> = row.key.iter().flat_map(|key| &key.names).map(|name| name.name.as_str()).collect();
     let declared: Vec<String> = target
         .declared
@@ -295,7 +295,7 @@ pub(super) fn key(target: &Target, row: &KeyRow) -> Doc {
         })
         .into_iter()
         .collect();
-    let mut waiters: Vec<&WaiterReport> = locks.iter().flat_map(|lock| &lock.waiters).collect();
+    let mut waiters: Vec<&WaiterReport> = locks.iter().flat_map(|lock| lock.waiters.iter()).collect();
     waiters.sort_by_key(|waiter| (std::cmp::Reverse(waiter.waited.duration), waiter.pid));
     waiters.dedup_by_key(|waiter| waiter.pid);
     let sections = [

@@ -94,7 +94,7 @@ fn pid(text: &mut String, pid: Pid) {
 
 fn describe_key(key: &KeyReport, text: &mut String) {
     word(text, &key.text);
-    words(text, [&key.database]);
+    key.database.iter().for_each(|database| word(text, database));
     for name in &key.names {
         word(text, &name.label);
         words(text, [&name.owner, &name.team]);

@@ -165,7 +165,7 @@ impl History {
             if let [first, _, ..] = locks.as_slice()
                 && locks.len() > ONE_BY_ONE
             {
-                let texts: Vec<&str> = locks.iter().take(3).map(|lock| lock.key.text.as_str()).collect();
+                let texts: Vec<&str> = locks.iter().take(3).map(|lock| &*lock.key.text).collect();
                 self.push(Entry {
                     subject: style::count(locks.len(), "lock"),
                     who: who(&first.holder),

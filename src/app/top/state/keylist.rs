@@ -14,7 +14,7 @@ pub struct KeyRow {
     /// The target's place.
     pub target: usize,
     /// The key, where it is one that was seen.
-    pub key: Option<KeyReport>,
+    pub key: Option<Arc<KeyReport>>,
     /// The dictionary's entry (its place), where it is one that was not.
     pub declared: Option<usize>,
     /// The places of its locks in the report.
@@ -34,7 +34,7 @@ pub struct KeyRow {
 /// All keys of a target: those that are waited for first, then those that are held, then the others.
 pub(super) fn key_rows(place: usize, target: &Target, show_expected: bool) -> Vec<KeyRow> {
     let mut rows = held_now(place, target, show_expected);
-    let held: HashSet<KeyId> = rows.iter().filter_map(|row| row.key.as_ref()).map(id).collect();
+    let held: HashSet<KeyId> = rows.iter().filter_map(|row| row.key.as_deref()).map(id).collect();
     let hidden = |key: &KeyId| {
         !show_expected && target.report().is_some_and(|report| report.locks.iter().any(|lock| id(&lock.key) == *key))
     };

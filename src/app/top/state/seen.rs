@@ -1,6 +1,7 @@
 //! Keys that were seen since the screen opened, with the longest hold of each: what a key does when all is well.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::report::{KeyReport, TargetReport};
@@ -10,13 +11,13 @@ use crate::model::{KeyNumbers, Time};
 const MOST: usize = 2_000;
 
 /// A key within a target.
-pub type KeyId = (KeyNumbers, Option<String>);
+pub type KeyId = (KeyNumbers, Option<Arc<str>>);
 
 /// What was seen of a key.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The key and its names.
-    pub key: KeyReport,
+    pub key: Arc<KeyReport>,
     /// The longest lower bound of a hold.
     pub longest: Duration,
     /// The most sessions that held it in one poll.

@@ -53,7 +53,7 @@ pub fn branches(report: &TargetReport) -> Vec<Branch> {
     let places: HashMap<Pid, usize> = report.waits.iter().enumerate().map(|(place, wait)| (wait.pid, place)).collect();
     let mut locks: HashMap<(Option<Pid>, &str), Vec<usize>> = HashMap::new();
     for (place, lock) in report.locks.iter().enumerate() {
-        locks.entry((lock.holder.pid, lock.key.text.as_str())).or_default().push(place);
+        locks.entry((lock.holder.pid, &*lock.key.text)).or_default().push(place);
     }
     let (below, done, lines) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
     let mut waits = Waits { report, places, locks, below, done, in_circles: false, lines };
@@ -183,5 +183,5 @@ impl Waits<'_> {
 
 /// What is known of a waiting session: it stands with the lock that it queues for.
 pub fn waiter(report: &TargetReport, pid: Pid) -> Option<&WaiterReport> {
-    report.locks.iter().flat_map(|lock| &lock.waiters).find(|waiter| waiter.pid == pid)
+    report.locks.iter().flat_map(|lock| lock.waiters.iter()).find(|waiter| waiter.pid == pid)
 }

@@ -12,7 +12,7 @@ const SIZE: (u16, u16) = (80, 24);
 
 fn selected_key(world: &World) -> String {
     let row = world.state.selected().expect("nothing is selected");
-    world.state.lock(row).map(|lock| lock.key.text.clone()).expect("no lock is selected")
+    world.state.lock(row).map(|lock| lock.key.text.to_string()).expect("no lock is selected")
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_row_that_goes_hands_the_selection_to_its_place() {
     world.keys("2jj");
     let gone = selected_key(&world);
     let mut report = example();
-    report.locks.retain(|lock| lock.key.text != gone);
+    report.locks.retain(|lock| *lock.key.text != *gone);
     world.report(0, report);
     assert_eq!(world.state.list().position, 2);
     assert_ne!(selected_key(&world), gone);
@@ -104,7 +104,7 @@ fn rows_are_sorted_by_any_column_and_both_ways() {
     let mut world = World::example((140, 24));
     world.keys("2");
     let order = |world: &World| -> Vec<String> {
-        world.state.rows.iter().map(|row| world.state.lock(row).unwrap().key.text.clone()).collect()
+        world.state.rows.iter().map(|row| world.state.lock(row).unwrap().key.text.to_string()).collect()
     };
     let urgent = order(&world);
     world.keys(">");

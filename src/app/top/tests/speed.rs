@@ -36,7 +36,9 @@ fn ten_thousand_locks_are_drawn_and_moved_through_in_time() {
         .map(|number| {
             let pid = i32::try_from(number % 500).unwrap() + 1;
             let mut lock = fixture::lock(fixture::key(number, Some("some-job")), fixture::holder(pid, "worker"), &[]);
-            lock.rules = if number % 10 == 0 { vec!["idle-holder"] } else { Vec::new() };
+            if number % 10 == 0 {
+                lock.rules = ["idle-holder"].into();
+            }
             lock
         })
         .collect();
@@ -44,7 +46,7 @@ fn ten_thousand_locks_are_drawn_and_moved_through_in_time() {
     report.findings = findings
         .map(|lock| {
             let mut finding = fixture::finding("idle-holder", crate::analysis::report::Severity::Warning, lock);
-            finding.id.clone_from(&lock.key.text);
+            finding.id = lock.key.text.to_string();
             finding
         })
         .collect();

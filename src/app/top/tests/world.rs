@@ -177,8 +177,8 @@ pub fn freed() -> TargetReport {
     let mut report = example();
     report.findings.remove(0);
     report.locks[0].holder = fixture::holder(4990, "migrator").into();
-    report.locks[0].waiters.remove(0);
-    report.locks[0].rules.clear();
+    report.locks[0].waiters = report.locks[0].waiters.iter().skip(1).cloned().collect();
+    report.locks[0].rules = [].into();
     report.waits = vec![wait(5012, 63, "8675309", &[4990], &[4990])];
     report.sampled_at = report.sampled_at.map(|at| at + Duration::from_secs(2));
     report.counts.waiters = 1;

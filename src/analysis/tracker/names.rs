@@ -1,0 +1,110 @@
+//! The names of keys, from poll to poll: a name is looked up again only if something that it rests on has changed.
+//!
+//! That is the dictionary, the names of databases, and the holder's application, user and statement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::TargetNames;
+use crate::analysis::report::KeyReport;
+use crate::keys::{KeyBook, LookUp, Name};
+use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
+
+/// What a key is called, and the key as a report shows it.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub names: Arc<[Name]>,
+    pub report: Arc<KeyReport>,
+}
+
+/// What the names of the last poll rest on.
+#[derive(Debug, Default)]
+pub(super) struct NameMemory {
+    book: KeyBook,
+    databases: HashMap<Oid, Arc<str>>,
+    words: HashMap<Pid, Words>,
+}
+
+/// What a session says of itself.
+#[derive(Debug)]
+struct Words {
+    application: Box<str>,
+    user: Option<Box<str>>,
+    query: Option<Box<str>>,
+}
+
+impl Words {
+    fn of(backend: &Backend) -> Self {
+        Self {
+            application: backend.application.as_str().into(),
+            user: backend.user.as_deref().map(Into::into),
+            query: backend.query.as_deref().map(Into::into),
+        }
+    }
+
+    fn are_of(&self, backend: &Backend) -> bool {
+        *self.application == *backend.application
+            && self.user.as_deref() == backend.user.as_deref()
+            && self.query.as_deref() == backend.query.as_deref()
+    }
+}
+
+impl NameMemory {
+    /// Begins a poll. Whether dictionary and databases are called as in the last one.
+    pub(super) fn begin(&mut self, snapshot: &Snapshot, book: &KeyBook) -> bool {
+        let databases = &snapshot.server.databases;
+        let same_databases = databases.len() == self.databases.len()
+            && databases.iter().all(|(oid, name)| self.databases.get(oid).is_some_and(|known| **known == **name));
+        if !same_databases {
+            self.databases = databases.iter().rev().map(|(oid, name)| (*oid, Arc::from(name.as_str()))).collect();
+        }
+        let same_book = self.book.names_like(book);
+        if !same_book {
+            self.book = book.clone();
+        }
+        same_databases && same_book
+    }
+
+    /// Whether a session says of itself what it said in the last poll.
+    pub(super) fn has_same_words(&self, backend: &Backend) -> bool {
+        self.words.get(&backend.pid).is_some_and(|words| words.are_of(backend))
+    }
+
+    /// Ends a poll in which these sessions held something.
+    pub(super) fn end<'a>(&mut self, backends: impl Iterator<Item = &'a Backend>) {
+        let mut before = std::mem::take(&mut self.words);
+        self.words = backends
+            .map(|backend| {
+                let words = before.remove(&backend.pid).filter(|words| words.are_of(backend));
+                (backend.pid, words.unwrap_or_else(|| Words::of(backend)))
+            })
+            .collect();
+    }
+
+    /// Looks a key of a holder up. What was known of it stays if it still has no name.
+    pub(super) fn look_up(
+        &self,
+        key: AdvisoryKey,
+        backend: Option<&Backend>,
+        target: TargetNames<'_>,
+        before: Option<Known>,
+    ) -> Known {
+        let database = self.databases.get(&key.database);
+        let known = LookUp {
+            database: database.map(AsRef::as_ref),
+            target: target.target,
+            application: backend.map_or("", |backend| backend.application.as_str()),
+            user: backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default(),
+            query: backend.and_then(|backend| backend.query.as_deref()).unwrap_or_default(),
+        };
+        let names: Arc<[Name]> = target.book.names(key.numbers, known).into();
+        match before {
+            Some(before)
+                if names.is_empty() && before.names.is_empty() && before.report.database.as_ref() == database =>
+            {
+                before
+            }
+            _ => Known { report: Arc::new(KeyReport::new(key.numbers, database.cloned(), &names)), names },
+        }
+    }
+}
