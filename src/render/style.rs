@@ -58,7 +58,7 @@ impl Screen {
 /// The text with every character escaped that could do something to a terminal or to the text around it: control
 /// characters (`\n`, `\u{1b}`), those that change the direction of writing, and other invisible ones.
 pub fn safe(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if is_plain(text) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
@@ -89,7 +89,15 @@ pub(super) fn is_unsafe(c: char) -> bool {
 
 /// How many columns a safe text takes.
 pub fn width(text: &str) -> usize {
+    if is_plain(text) {
+        return text.len();
+    }
     text.width()
+}
+
+/// Whether it is printable ASCII: nearly all text is, and of that nothing needs to be looked up.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// A safe text cut to at most this many columns, in the middle: both ends of a name tell more than its middle.

@@ -1,5 +1,6 @@
 //! What is counted over a target's life: it survives reconnects, and failed polls do not touch it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use super::families::{Families, TargetLabels, Type, Value};
@@ -84,7 +85,7 @@ impl Counters {
         let mut now: BTreeMap<[String; 2], HashSet<HolderIdentity>> = BTreeMap::new();
         for lock in &report.locks {
             if let Some(name) = labels::declared_name(lock) {
-                let pair = [labels::database(lock), name.into_owned()];
+                let pair = [labels::database(lock), name].map(Cow::into_owned);
                 now.entry(pair).or_default().insert(identity(&lock.holder));
             }
         }

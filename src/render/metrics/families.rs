@@ -142,14 +142,14 @@ impl Family {
     pub fn table<const N: usize>(
         &mut self,
         names: [&'static str; N],
-        rows: BTreeMap<[String; N], impl Into<Value>>,
+        rows: BTreeMap<[impl AsRef<str>; N], impl Into<Value>>,
         explicit_zero: bool,
     ) {
         if rows.is_empty() && explicit_zero {
             self.row(&names.map(|name| (name, "")), 0_u64);
         }
         for (values, value) in rows {
-            let labels: Vec<(&'static str, &str)> = names.into_iter().zip(values.iter().map(String::as_str)).collect();
+            let labels: Vec<(&'static str, &str)> = names.into_iter().zip(values.iter().map(AsRef::as_ref)).collect();
             self.row(&labels, value);
         }
     }

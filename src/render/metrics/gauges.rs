@@ -1,7 +1,8 @@
 //! What the last Report shows. After a failed poll, and after silence, only `up` is left: no old value is served as if
 //! it were fresh.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::applications::Applications;
@@ -27,26 +28,29 @@ pub(super) fn rows(report: &TargetReport, applications: &Applications, clients: 
     families
 }
 
+/// Nearly always a text of the report as it is.
+type Label<'a> = Cow<'a, str>;
+
 struct Rows<'a> {
     report: &'a TargetReport,
     applications: &'a Applications,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// Database, application group and name, as the series about leaks have them. Behind a pooler whose clients take
     /// turns the application is the last borrower's: it is not named.
-    fn leak_labels(&self, lock: &LockReport) -> [String; 3] {
+    fn leak_labels<'b>(&self, lock: &'b LockReport) -> [Label<'b>; 3] {
         let pooled = lock.holder.pooler.as_ref().is_some_and(|pooler| pooler.pool_mode.is_shared());
         let application = if pooled { POOLED.into() } else { self.applications.label(&lock.holder.application_group) };
-        [database(lock), application.into_owned(), name(lock).into_owned()]
+        [database(lock), application, name(lock)]
     }
 
     /// How many locks of this kind there are with the same labels.
     fn count<const N: usize>(
         &self,
         counted: impl Fn(&LockReport) -> bool,
-        labels: impl Fn(&LockReport) -> [String; N],
-    ) -> BTreeMap<[String; N], u64> {
+        labels: impl Fn(&'a LockReport) -> [Label<'a>; N],
+    ) -> BTreeMap<[Label<'a>; N], u64> {
         let mut rows = BTreeMap::new();
         for lock in self.report.locks.iter().filter(|lock| counted(lock)) {
             *rows.entry(labels(lock)).or_default() += 1;
@@ -85,13 +89,13 @@ impl Rows<'_> {
     }
 
     fn add_locks(&self, families: &mut Families) {
-        let labels = |lock: &LockReport| {
+        let labels = |lock: &'a LockReport| {
             let state = match lock.holder.pid {
                 Some(_) => lock.holder.state.unwrap_or("hidden"),
                 None => "prepared",
             };
-            let [mode, scope, state] = [lock.mode, lock.scope.name(), state].map(str::to_owned);
-            [database(lock), name(lock).into_owned(), mode, scope, state]
+            let [mode, scope, state] = [lock.mode, lock.scope.name(), state].map(Cow::Borrowed);
+            [database(lock), name(lock), mode, scope, state]
         };
         families.add("pglockwatch_locks", "Granted advisory locks, by the state of their holder", Type::Gauge).table(
             ["datname", "lock", "mode", "scope", "state"],
@@ -133,8 +137,8 @@ impl Rows<'_> {
             .table(["datname", "lock"], self.holders(), false);
     }
 
-    fn longest_idle(&self) -> BTreeMap<[String; 3], f64> {
-        let mut rows: BTreeMap<[String; 3], f64> = BTreeMap::new();
+    fn longest_idle(&self) -> BTreeMap<[Label<'a>; 3], f64> {
+        let mut rows: BTreeMap<[Label<'a>; 3], f64> = BTreeMap::new();
         for lock in self.report.locks.iter().filter(|lock| lock.holder.state == Some("idle")) {
             let idle = lock.holder.state_for.unwrap_or_default().as_secs_f64();
             let row = rows.entry(self.leak_labels(lock)).or_default();
@@ -143,11 +147,11 @@ impl Rows<'_> {
         rows
     }
 
-    fn holders(&self) -> BTreeMap<[String; 2], u64> {
-        let mut who: BTreeMap<[String; 2], BTreeSet<_>> = BTreeMap::new();
+    fn holders(&self) -> BTreeMap<[Label<'a>; 2], u64> {
+        let mut who: BTreeMap<[Label<'a>; 2], BTreeSet<_>> = BTreeMap::new();
         for lock in &self.report.locks {
             if let Some(declared) = declared_name(lock) {
-                let row = who.entry([database(lock), declared.into_owned()]).or_default();
+                let row = who.entry([database(lock), declared]).or_default();
                 row.insert((lock.holder.pid, lock.holder.gid.as_deref()));
             }
         }
@@ -175,10 +179,10 @@ impl Rows<'_> {
     /// How many wait for each name, and how long the longest. A session waits for one lock at a time, but it stands at
     /// each holder of a shared lock. Who queues behind another waiter only, the lock being free at that instant,
     /// stands at none.
-    fn waits(&self) -> BTreeMap<[String; 2], (u64, Duration)> {
-        let mut rows: BTreeMap<[String; 2], (u64, Duration)> = BTreeMap::new();
+    fn waits(&self) -> BTreeMap<[Label<'a>; 2], (u64, Duration)> {
+        let mut rows: BTreeMap<[Label<'a>; 2], (u64, Duration)> = BTreeMap::new();
         let mut seen: BTreeSet<Pid> = BTreeSet::new();
-        let mut count = |pid: Pid, labels: &dyn Fn() -> [String; 2], waited: Duration| {
+        let mut count = |pid: Pid, labels: &dyn Fn() -> [Label<'a>; 2], waited: Duration| {
             if seen.insert(pid) {
                 let row = rows.entry(labels()).or_default();
                 *row = (row.0 + 1, row.1.max(waited));
@@ -186,24 +190,25 @@ impl Rows<'_> {
         };
         for lock in &self.report.locks {
             for waiter in lock.waiters.iter() {
-                count(waiter.pid, &|| [database(lock), name(lock).into_owned()], waiter.waited.duration);
+                count(waiter.pid, &|| [database(lock), name(lock)], waiter.waited.duration);
             }
         }
         for wait in self.report.waits.iter().filter(|wait| wait.advisory) {
-            count(wait.pid, &|| [String::new(), OTHER.to_owned()], wait.waited.duration);
+            count(wait.pid, &|| [Cow::Borrowed(""), Cow::Borrowed(OTHER)], wait.waited.duration);
         }
         rows
     }
 
     fn add_findings(&self, families: &mut Families) {
         let findings = families.add("pglockwatch_findings", "What is wrong now, by rule and severity", Type::Gauge);
+        let mut counts: HashMap<(&str, Severity), u64> = HashMap::new();
+        for finding in self.report.findings.iter().filter(|finding| finding.silenced.is_none()) {
+            *counts.entry((finding.rule, finding.severity)).or_default() += 1;
+        }
         for rule in rules::ALL {
             for severity in Severity::WORST_FIRST {
-                let count = self.report.findings.iter().filter(|finding| {
-                    finding.silenced.is_none() && finding.rule == rule.name() && finding.severity == severity
-                });
-                let labels = [("rule", rule.name()), ("severity", severity.name())];
-                findings.row(&labels, count.count() as u64);
+                let count = counts.get(&(rule.name(), severity)).copied().unwrap_or_default();
+                findings.row(&[("rule", rule.name()), ("severity", severity.name())], count);
             }
         }
         let mut silenced: BTreeMap<[String; 1], u64> = BTreeMap::new();
@@ -237,10 +242,10 @@ impl Rows<'_> {
 
     fn add_pools(&self, families: &mut Families, clients: bool) {
         let mut add = |name, help, number: &dyn Fn(&PoolReport) -> usize| {
-            let mut rows: BTreeMap<[String; 4], u64> = BTreeMap::new();
+            let mut rows: BTreeMap<[Label<'_>; 4], u64> = BTreeMap::new();
             for pool in &self.report.pools {
-                let client = pool.client_addr.clone().filter(|_| clients).unwrap_or_default();
-                let application = self.applications.label(&pool.application).into_owned();
+                let client = pool.client_addr.as_deref().filter(|_| clients).unwrap_or_default().into();
+                let application = self.applications.label(&pool.application);
                 let [database, user] = [&pool.database, &pool.user].map(|name| text(name.as_deref()));
                 *rows.entry([database, user, application, client]).or_default() += number(pool) as u64;
             }
@@ -248,7 +253,7 @@ impl Rows<'_> {
             for (labels, value) in rows {
                 let names = ["datname", "usename", "application_name", "client_addr"];
                 let shown = if clients { 4 } else { 3 };
-                let labels: Vec<(&str, &str)> = names.into_iter().zip(labels.iter().map(String::as_str)).collect();
+                let labels: Vec<(&str, &str)> = names.into_iter().zip(labels.iter().map(AsRef::as_ref)).collect();
                 family.row(&labels[..shown], value);
             }
         };

@@ -29,11 +29,11 @@ pub(super) fn declared_name(lock: &LockReport) -> Option<Cow<'_, str>> {
 }
 
 /// The name of a lock's database; empty for a node-wide key.
-pub(super) fn database(lock: &LockReport) -> String {
+pub(super) fn database(lock: &LockReport) -> Cow<'_, str> {
     text(lock.key.database.as_deref())
 }
 
 /// A stranger's text as a label; empty where there is none.
-pub(super) fn text(text: Option<&str>) -> String {
-    safe(text.unwrap_or_default()).into_owned()
+pub(super) fn text(text: Option<&str>) -> Cow<'_, str> {
+    safe(text.unwrap_or_default())
 }
