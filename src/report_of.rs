@@ -52,7 +52,7 @@ pub fn report_of(context: &Context<'_>, found: &[Found<'_>]) -> TargetReport {
     let observed = context.observed;
     let snapshot = &observed.snapshot;
     let mut findings: Vec<Finding> = found.iter().map(|found| finding(context, found)).collect();
-    findings.sort_by_key(|finding| {
+    findings.sort_by_cached_key(|finding| {
         let waited = finding.longest_wait.map_or(Duration::ZERO, |waited| waited.duration);
         let held = finding.held.map_or(Duration::ZERO, |held| held.at_least);
         (

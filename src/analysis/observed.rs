@@ -157,7 +157,7 @@ pub struct CountMismatch {
 pub struct Observed {
     /// The target's name.
     pub target: String,
-    /// The poll itself.
+    /// The poll itself, without its rows of `pg_locks`.
     pub snapshot: Snapshot,
     /// How many polls there were.
     pub polls: u64,

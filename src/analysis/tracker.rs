@@ -109,6 +109,8 @@ impl Tracker {
         let holds = self.holds(&snapshot, &places, &queues, names, now);
         let queues =
             queues.into_iter().map(|(key, waits)| (key, waits.iter().map(|wait| wait.pid).collect())).collect();
+        // Holds and waits say all that the rows said, and there may be very many.
+        snapshot.locks = Vec::new();
         let mut observed = assemble(snapshot, places, holds, waiting, queues, cycles, names);
         observed.polls = self.polls;
         observed.restarted = restarted;

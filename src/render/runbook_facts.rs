@@ -110,7 +110,7 @@ pub(crate) fn sections(index: &Index<'_>, finding: &Finding) -> Vec<Section> {
         ("Before you act", Body::List(finding.advice.caveats.clone())),
         ("Do", Body::Steps(steps, finding.advice.sql.clone())),
         ("Verify", Body::Commands(verify)),
-        ("Prevent", Body::List(finding.advice.prevent.clone())),
+        ("Prevent", Body::List(finding.advice.prevent.iter().map(|text| text.clone().into_owned()).collect())),
         ("More", Body::Commands(vec![format!("pglockwatch runbook --rule {}", finding.rule)])),
     ];
     all.into_iter().filter(|(_, body)| !is_empty(body)).map(|(title, body)| Section { title, body }).collect()

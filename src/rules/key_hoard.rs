@@ -24,6 +24,9 @@ impl Rule for KeyHoard {
             .filter_map(|holder| {
                 let HolderRef::Session(pid) = holder else { return None };
                 let holds = context.judged_holds(holder);
+                if holds.len() < context.thresholds.hoard {
+                    return None;
+                }
                 let mut draft =
                     Draft::new(self.name(), Subject::Holder(holder), Severity::Warning, Action::Investigate)
                         .with_holds(&holds);

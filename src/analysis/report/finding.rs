@@ -1,5 +1,6 @@
 //! A finding and what to do about it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{HeldFor, KeyReport, LeaseSubject, Waited};
@@ -82,7 +83,7 @@ pub struct Advice {
     /// What to know before.
     pub caveats: Vec<String>,
     /// How to prevent it.
-    pub prevent: Vec<String>,
+    pub prevent: Vec<Cow<'static, str>>,
 }
 
 /// One finding.

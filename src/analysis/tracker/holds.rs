@@ -58,6 +58,8 @@ impl Owner<'_> {
 /// One granted advisory row.
 struct Row<'a> {
     key: AdvisoryKey,
+    /// That of the lock: rows are sorted by it, and the lock itself lies elsewhere.
+    mode: LockMode,
     /// The place of its owner.
     owner: usize,
     lock: &'a LockRow,
@@ -100,7 +102,7 @@ impl Tracker {
         let mut before = std::mem::take(&mut self.holds).into_iter().peekable();
         let mut after = Vec::with_capacity(rows.len());
         let mut holds = Vec::with_capacity(rows.len());
-        for Row { key, owner, lock } in rows {
+        for Row { key, mode, owner, lock } in rows {
             let owner = &owners[owner];
             let queue = queues.get(&key).unwrap_or(&nobody);
             let sight = Sight {
@@ -114,7 +116,7 @@ impl Tracker {
                 last: self.last,
                 queue: &queue.waits,
             };
-            let id = (key, lock.mode, owner.id);
+            let id = (key, mode, owner.id);
             let (mut memory, known) = match recall(&mut before, &id) {
                 Some(remembered) => (remembered.memory, remembered.known),
                 None => (Box::new(HoldMemory::new(&sight, owner.statement())), None),
@@ -154,10 +156,10 @@ impl Tracker {
                 known.insert(row.owner, owners.len() - 1);
                 Some(owners.len() - 1)
             });
-            rows.extend(owner.map(|owner| Row { key, owner, lock: row }));
+            rows.extend(owner.map(|owner| Row { key, mode: row.mode, owner, lock: row }));
         }
         rows.sort_by(|one, other| {
-            let by_key = (one.key, one.lock.mode).cmp(&(other.key, other.lock.mode));
+            let by_key = (one.key, one.mode).cmp(&(other.key, other.mode));
             by_key.then_with(|| owners[one.owner].id.cmp(&owners[other.owner].id))
         });
         (rows, owners)

@@ -108,3 +108,6 @@ impl NameMemory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The schema: names and order of the fields are a promise.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -202,7 +203,7 @@ pub(super) struct AdviceObject<'a> {
     pub steps: &'a [String],
     pub sql: Option<&'a str>,
     pub caveats: &'a [String],
-    pub prevent: &'a [String],
+    pub prevent: &'a [Cow<'static, str>],
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

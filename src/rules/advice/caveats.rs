@@ -145,15 +145,12 @@ fn companions(facts: &Facts<'_>, pid: Pid) -> Option<String> {
 
 /// What else the session holds, beside the lock that the statement guards on.
 fn what_goes(facts: &Facts<'_>, holding: &Holding) -> Option<String> {
-    let others = facts.other_keys(holding.pid, &|key| key == holding.key);
-    if others.is_empty() {
-        return None;
-    }
+    let others = facts.other_keys(holding.pid, holding.key)?;
     Some(format!(
         "The statement guards on {} alone, but pid {} also holds {}: ending it frees all of them.",
         facts.guard_hold(holding.pid).map_or_else(|| key::text(holding.key.numbers), labelled),
         holding.pid,
-        words::list(&others)
+        others
     ))
 }
 
@@ -200,6 +197,7 @@ fn who_is_next(facts: &Facts<'_>, holding: &Holding) -> String {
     }
     let named: Vec<String> = others
         .iter()
+        .take(words::NAMED)
         .map(|other| match other {
             HolderRef::Session(pid) => format!("pid {pid}"),
             HolderRef::Prepared(_) => "a prepared transaction".to_owned(),
@@ -208,8 +206,8 @@ fn who_is_next(facts: &Facts<'_>, holding: &Holding) -> String {
     format!(
         "{} is first in the queue, but {} {} the key too: it goes on waiting until those are gone as well.",
         capital(&next),
-        words::list(&named),
-        if named.len() == 1 { "holds" } else { "hold" }
+        words::list_of(&named, others.len()),
+        if others.len() == 1 { "holds" } else { "hold" }
     )
 }
 
@@ -229,8 +227,8 @@ fn several(facts: &Facts<'_>, holdings: &[Holding]) -> Vec<String> {
     let extra: Vec<String> = holdings
         .iter()
         .filter_map(|holding| {
-            let others = facts.other_keys(holding.pid, &|key| key == holding.key);
-            (!others.is_empty()).then(|| format!("pid {} ({})", holding.pid, words::list(&others)))
+            let others = facts.other_keys(holding.pid, holding.key)?;
+            Some(format!("pid {} ({others})", holding.pid))
         })
         .collect();
     if !extra.is_empty() {

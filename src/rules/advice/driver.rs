@@ -36,14 +36,14 @@ const DRIVERS: &[(&[&str], &str)] = &[
 ];
 
 /// What to do in the drivers of these sessions, each said once.
-pub fn hints<'a>(backends: impl Iterator<Item = &'a Backend>) -> Vec<String> {
-    let mut hints: Vec<String> = Vec::new();
+pub fn hints<'a>(backends: impl Iterator<Item = &'a Backend>) -> Vec<&'static str> {
+    let mut hints: Vec<&'static str> = Vec::new();
     for name in backends.flat_map(names) {
         let known = DRIVERS.iter().find(|(words, _)| words.iter().any(|word| name.contains(word)));
         if let Some((_, hint)) = known
-            && !hints.iter().any(|said| said == hint)
+            && !hints.contains(hint)
         {
-            hints.push((*hint).to_owned());
+            hints.push(hint);
         }
     }
     hints

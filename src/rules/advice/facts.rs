@@ -2,6 +2,7 @@
 //!
 //! Pure look-ups in [`Observed`](crate::analysis::Observed); no wording but that of a single fact.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::rules::companions::companions;
 use crate::rules::{Context, Draft, Subject};
 
 /// A draft together with what was observed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Facts<'a> {
     /// What is known.
     pub context: &'a Context<'a>,
@@ -23,6 +24,10 @@ pub struct Facts<'a> {
     pub draft: &'a Draft,
     /// The holds of its keys by its own sessions or prepared transaction.
     pub own: &'a [&'a Hold],
+    /// Those of its only session, once they are wanted.
+    pub companions: OnceCell<Vec<Pid>>,
+    /// The hold of its only session that a statement guards on, once it is wanted.
+    pub guard: OnceCell<Option<&'a Hold>>,
 }
 
 /// Whom to ask about a key, from its dictionary entry.
@@ -80,6 +85,13 @@ impl<'a> Facts<'a> {
 
     /// The hold that a statement guards on: the most waited for, then the longest held.
     pub fn guard_hold(&self, pid: Pid) -> Option<&'a Hold> {
+        if self.draft.pids != [pid] {
+            return self.most_wanted(pid);
+        }
+        *self.guard.get_or_init(|| self.most_wanted(pid))
+    }
+
+    fn most_wanted(&self, pid: Pid) -> Option<&'a Hold> {
         self.holds(pid).min_by_key(|hold| {
             (
                 Reverse(hold.waiters.len()),
@@ -145,7 +157,10 @@ impl<'a> Facts<'a> {
 
     /// Who may be working under the locks of a session.
     pub fn companions(&self, pid: Pid) -> Vec<Pid> {
-        companions(self.context, pid)
+        if self.draft.pids != [pid] {
+            return companions(self.context, pid);
+        }
+        self.companions.get_or_init(|| companions(self.context, pid)).clone()
     }
 
     /// The first in the queue for a key, and the mode that it waits for.
@@ -167,18 +182,15 @@ impl<'a> Facts<'a> {
         holders.into_iter().collect()
     }
 
-    /// The advisory keys that a session holds beside those given, as text with their first name.
-    pub fn other_keys(&self, pid: Pid, but: &dyn Fn(AdvisoryKey) -> bool) -> Vec<String> {
-        let mut keys: Vec<(AdvisoryKey, String)> = self
-            .context
-            .observed
-            .holds_of(HolderRef::Session(pid))
-            .filter(|hold| !but(hold.key))
-            .map(|hold| (hold.key, labelled(hold)))
-            .collect();
-        keys.sort();
-        keys.dedup_by_key(|(key, _)| *key);
-        keys.into_iter().map(|(_, text)| text).collect()
+    /// The advisory keys that a session holds beside this one, as a list with their first names; nothing where there
+    /// are none.
+    pub fn other_keys(&self, pid: Pid, but: AdvisoryKey) -> Option<String> {
+        let holds = self.context.observed.holds_of(HolderRef::Session(pid));
+        let mut others: Vec<&Hold> = holds.filter(|hold| hold.key != but).collect();
+        others.sort_by_key(|hold| hold.key);
+        others.dedup_by_key(|hold| hold.key);
+        let named: Vec<String> = others.iter().take(words::NAMED).map(|hold| labelled(hold)).collect();
+        (!others.is_empty()).then(|| words::list_of(&named, others.len()))
     }
 
     /// Whether one of the draft's keys is that of a leader.

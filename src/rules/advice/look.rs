@@ -2,6 +2,8 @@
 //!
 //! Pure text from facts. SQL in it only reads.
 
+use std::fmt::Write as _;
+
 use super::facts::Facts;
 use super::statement::Source;
 use super::words;
@@ -189,13 +191,19 @@ pub fn look_at(facts: &Facts<'_>, why: &str, pids: &[Pid]) -> String {
         Source::Views => "pg_stat_activity",
         Source::Functions => "pg_stat_get_activity(NULL)",
     };
-    let list: Vec<String> = pids.iter().take(50).map(ToString::to_string).collect();
-    let which = match list.as_slice() {
-        [one] => format!("pid = {one}"),
-        several => format!("pid IN ({})", several.join(", ")),
+    let (first, others) = match pids {
+        [] => return format!("{why}."),
+        [first, others @ ..] => (first, others.get(..49).unwrap_or(others)),
     };
-    if list.is_empty() {
-        return format!("{why}.");
+    let mut text = format!("{why}:\nSELECT pid, state, wait_event_type, query_start, query FROM {sessions} WHERE pid ");
+    if others.is_empty() {
+        let _ = write!(text, "= {first};");
+        return text;
     }
-    format!("{why}:\nSELECT pid, state, wait_event_type, query_start, query FROM {sessions} WHERE {which};")
+    let _ = write!(text, "IN ({first}");
+    for pid in others {
+        let _ = write!(text, ", {pid}");
+    }
+    text.push_str(");");
+    text
 }

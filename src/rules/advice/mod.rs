@@ -23,6 +23,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 use super::{Context, Draft};
@@ -41,7 +42,7 @@ const AT_ONCE: usize = 20;
 /// The advice for a draft: steps, the guarded statement, caveats, how to verify and how to prevent it.
 /// `own` are the holds of its keys by its own sessions or prepared transaction.
 pub fn advise(context: &Context<'_>, draft: &Draft, own: &[&Hold]) -> Advice {
-    let facts = Facts { context, draft, own };
+    let facts = Facts { context, draft, own, companions: OnceCell::new(), guard: OnceCell::new() };
     let mut advice = match draft.action {
         Action::Terminate if draft.pids.is_empty() && facts.prepared().is_some() => prepared::finish(&facts),
         Action::Terminate => terminate(&facts),

@@ -3,6 +3,8 @@
 //! Pure text. The unlock functions are named without a parenthesis on purpose: called from another session they free
 //! nothing, and a line that can be pasted would be.
 
+use std::borrow::Cow;
+
 use super::driver;
 use super::facts::Facts;
 use crate::model::BackendState;
@@ -33,26 +35,26 @@ const DEAD_CLIENT: &str = "Where the client may be dead: tcp_keepalives_idle (wi
 const OF_POOLS: [&str; 4] = ["idle-holder", "carried-lock", "aborted-transaction-holder", "pool-starved"];
 
 /// The hints for a draft's rule.
-pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
+pub fn prevent(facts: &Facts<'_>) -> Vec<Cow<'static, str>> {
     let version = facts.context.observed.snapshot.server.version_num;
-    let mut texts: Vec<String> = match facts.draft.rule {
+    let mut texts: Vec<Cow<'static, str>> = match facts.draft.rule {
         "idle-holder" => {
             let mut texts = own(&[SAME_CONNECTION, TRANSACTION_LOCK, DEDICATED, LEASE]);
             if version >= 140_000 {
                 texts.push(
                     "idle_session_timeout (PostgreSQL 14 and later) for that role ends forgotten sessions; a pool must \
                      cope with it."
-                        .to_owned(),
+                        .into(),
                 );
             }
-            texts.push(dead_client(version));
+            texts.push(dead_client(version).into());
             texts
         }
         "carried-lock" => own(&[SAME_CONNECTION, TRANSACTION_LOCK, DEDICATED]),
         "pooler-session-lock" => own(&[POOLER_TRANSACTION_LOCK, POOLER_SESSION_POOL, POOLER_RESET]),
         "idle-in-transaction-holder" => {
             let mut texts = own(&[SHORT_TRANSACTIONS, IDLE_IN_TRANSACTION]);
-            texts.push(dead_client(version));
+            texts.push(dead_client(version).into());
             texts
         }
         "aborted-transaction-holder" => own(&[SHORT_TRANSACTIONS, IDLE_IN_TRANSACTION, SAME_CONNECTION]),
@@ -108,17 +110,17 @@ pub fn prevent(facts: &Facts<'_>) -> Vec<String> {
         _ => Vec::new(),
     };
     if OF_POOLS.contains(&facts.draft.rule) {
-        texts.extend(driver::hints(facts.backends()));
+        texts.extend(driver::hints(facts.backends()).into_iter().map(Cow::Borrowed));
     }
     texts
 }
 
-fn blocked(facts: &Facts<'_>) -> Vec<String> {
+fn blocked(facts: &Facts<'_>) -> Vec<Cow<'static, str>> {
     let mut texts = own(&[LOCK_TIMEOUT, "Hold the lock only for the part of the work that needs it."]);
     if facts.backends().any(|backend| {
         matches!(backend.state, Some(BackendState::IdleInTransaction | BackendState::IdleInTransactionAborted))
     }) {
-        texts.push(IDLE_IN_TRANSACTION.to_owned());
+        texts.push(IDLE_IN_TRANSACTION.into());
     }
     texts
 }
@@ -133,6 +135,6 @@ fn dead_client(version: u32) -> String {
     }
 }
 
-fn own(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|&text| text.to_owned()).collect()
+fn own(texts: &[&'static str]) -> Vec<Cow<'static, str>> {
+    texts.iter().map(|&text| Cow::Borrowed(text)).collect()
 }

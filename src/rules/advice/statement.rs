@@ -81,6 +81,7 @@ const CANCELLED: &str = "cancelled: its statement fails, its session stays";
 /// Ends one session, guarded.
 pub fn terminate(holding: &Holding, source: Source) -> String {
     let mut sql = read_one(holding.pid, holding.key, holding.mode, true, source);
+    sql.reserve(1_200);
     arms_before_rest(&mut sql, &timestamp(holding.backend_start), "h.vxid IS NULL", FREED);
     match holding.rest {
         Rest::Idle => {

@@ -27,13 +27,8 @@ fn found<'a>(report: &'a TargetReport, rule: &str) -> &'a Finding {
 
 fn all_text(finding: &Finding) -> String {
     let advice = &finding.advice;
-    [&advice.steps, &advice.caveats, &advice.prevent]
-        .into_iter()
-        .flatten()
-        .chain(advice.sql.as_ref())
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join("\n")
+    let texts = advice.steps.iter().chain(&advice.caveats).chain(&advice.sql).map(String::as_str);
+    texts.chain(advice.prevent.iter().map(AsRef::as_ref)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -6,19 +6,24 @@ use crate::model::{Backend, Pid};
 use crate::quote;
 
 /// More than this many things of a list are counted instead of named.
-const NAMED: usize = 10;
+pub const NAMED: usize = 10;
 
 /// `pid 4711`, `pids 1, 2 and 3`, `pids 1, 2, ... and 12 more`.
 pub fn pids(pids: &[Pid]) -> String {
-    let texts: Vec<String> = pids.iter().map(ToString::to_string).collect();
-    format!("{} {}", if pids.len() == 1 { "pid" } else { "pids" }, list(&texts))
+    let texts: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
+    format!("{} {}", if pids.len() == 1 { "pid" } else { "pids" }, list_of(&texts, pids.len()))
 }
 
 /// A list in prose, cut with a count.
 pub fn list(items: &[String]) -> String {
-    if items.len() > NAMED {
+    list_of(items, items.len())
+}
+
+/// A list in prose of so many, of which at least the first [`NAMED`] are given.
+pub fn list_of(items: &[String], count: usize) -> String {
+    if count > NAMED {
         let named = items.get(..NAMED).unwrap_or_default();
-        return format!("{} and {} more", named.join(", "), items.len() - NAMED);
+        return format!("{} and {} more", named.join(", "), count - NAMED);
     }
     match items {
         [] => String::new(),
