@@ -3,6 +3,7 @@
 //! `cargo bench --bench pure`. Each group has 10,000 and 20,000, where the time should at most double, and 100,000.
 
 mod load;
+mod shapes;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -47,6 +48,32 @@ fn analysis(criterion: &mut Criterion) {
             };
             bencher.iter_batched(&mut next, |snapshot| monitor.observe(snapshot), BatchSize::PerIteration);
         });
+    }
+    group.finish();
+}
+
+/// What is dear in another respect than the number of locks.
+fn shapes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("shapes");
+    group.sample_size(20);
+    for (name, shape, sizes) in shapes::SHAPES {
+        for size in sizes {
+            let mut monitor = None;
+            let mut polls = 1;
+            group.bench_function(BenchmarkId::new(name, size), |bencher| {
+                let monitor = monitor.get_or_insert_with(|| {
+                    let mut monitor = self::monitor(KeyBook::new(&[] as &[Dictionary]));
+                    monitor.observe(shape(size, 0));
+                    monitor.observe(shape(size, 1));
+                    monitor
+                });
+                let mut next = || -> Snapshot {
+                    polls += 1;
+                    shape(size, polls)
+                };
+                bencher.iter_batched(&mut next, |snapshot| monitor.observe(snapshot), BatchSize::PerIteration);
+            });
+        }
     }
     group.finish();
 }
@@ -147,5 +174,5 @@ fn screen(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(pure, analysis, rendering, encoding, dictionary, screen);
+criterion_group!(pure, analysis, shapes, rendering, encoding, dictionary, screen);
 criterion_main!(pure);

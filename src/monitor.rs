@@ -121,3 +121,36 @@ impl Monitor {
         self.grouping = grouping;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LockMode;
+    use crate::model::testing::{World, key};
+
+    /// With so many holders and waiters a copy for each pair would be as many as their product, and each of those
+    /// names all holders again.
+    #[test]
+    fn all_locks_of_a_key_share_who_queues_for_it_and_findings_share_its_text() {
+        let mut world = World::new();
+        for pid in 1..=30 {
+            world.connect(pid, "api").hold_in(pid, key(1), LockMode::Share);
+        }
+        for pid in 101..=120 {
+            world.connect(pid, "migrator").wait(pid, key(1));
+        }
+        let book = Arc::new(KeyBook::default());
+        let mut monitor = Monitor::new("t".to_owned(), Thresholds::default(), book, Grouping::default(), false);
+        monitor.observe(world.to(1.0).poll());
+        let report = monitor.observe(world.to(100.0).poll());
+        assert_eq!(report.locks.len(), 30);
+        let first = &report.locks[0];
+        assert_eq!(first.waiters.len(), 20);
+        for lock in &report.locks {
+            assert!(Arc::ptr_eq(&lock.waiters, &first.waiters), "{lock:?}");
+        }
+        let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
+        let lock = report.locks.iter().find(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key));
+        assert!(lock.is_some_and(|lock| Arc::ptr_eq(&finding.keys[0], &lock.key.text)), "{finding:?}");
+    }
+}

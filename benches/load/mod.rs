@@ -14,7 +14,7 @@ const SEED: u64 = 612_001;
 const DATABASE: u32 = 16_384;
 
 /// Locks per session.
-const PER_SESSION: usize = 20;
+pub const PER_SESSION: usize = 20;
 
 /// One in so many sessions waits for a key that somebody holds.
 const WAITERS: usize = 10;
