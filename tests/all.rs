@@ -23,6 +23,7 @@ mod leases;
 mod output;
 mod package;
 mod parsers;
+mod polls;
 mod poolers;
 mod pools;
 mod probe;

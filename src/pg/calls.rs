@@ -4,6 +4,7 @@
 //! literals are written. Comments are left out: people and frameworks write names into them. Literals are not: dynamic
 //! SQL is called from there. A function that calls another one is not seen through.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -19,7 +20,7 @@ pub(crate) struct Calls {
 
 static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     // Without the opening parenthesis only at the end of a text that was cut there.
-    Regex::new(r#"(?i)\bpg_(?:try_)?advisory_(xact_)?(?:un)?lock(?:_all)?(?:_shared)?"?\s*(?:\(|\z)"#).ok()
+    Regex::new(r#"(?i)\bpg_(?:try_)?advisory_(?:xact_)?(?:un)?lock(?:_all)?(?:_shared)?"?\s*(?:\(|\z)"#).ok()
 });
 
 impl Calls {
@@ -27,16 +28,20 @@ impl Calls {
     pub(crate) fn of(statement: &str) -> Self {
         let code = without_comments(statement);
         let mut calls = Self::default();
-        for call in CALL.iter().flat_map(|pattern| pattern.captures_iter(&code)) {
+        // By its text, and not by a group: each session with a lock may have such a statement, and groups cost more.
+        for call in CALL.iter().flat_map(|pattern| pattern.find_iter(&code)) {
             calls.any = true;
-            calls.session |= call.get(1).is_none();
+            calls.session |= !call.as_str().to_ascii_lowercase().contains("_xact_");
         }
         calls
     }
 }
 
 /// The statement with a blank for each comment. Block comments nest ("Comments" in the manual, 4.1.5).
-pub(crate) fn without_comments(statement: &str) -> String {
+pub(crate) fn without_comments(statement: &str) -> Cow<'_, str> {
+    if !statement.contains("--") && !statement.contains("/*") {
+        return Cow::Borrowed(statement);
+    }
     let mut code = String::with_capacity(statement.len());
     let mut chars = statement.chars().peekable();
     let (mut depth, mut quote) = (0_usize, None);
@@ -67,7 +72,7 @@ pub(crate) fn without_comments(statement: &str) -> String {
             }
         }
     }
-    code
+    Cow::Owned(code)
 }
 
 #[cfg(test)]

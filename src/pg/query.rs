@@ -9,6 +9,9 @@
 //! - Texts that strangers chose are sent as escaped bytes: they are in the encoding of whoever wrote them.
 //! - Times are sent as `timestamptz_send` does: an integer of microseconds, exact on every version, whereas `extract`
 //!   is a floating point number before 14.
+//! - Both leave as `bytea`, and `bytea_output` is set for the transaction: that is one call and one copy less per value
+//!   than `encode`, and there are six of them per session.
+//! - What a poll need not ask it does not ask: see [`Form`].
 
 use std::time::Duration;
 
@@ -53,14 +56,31 @@ pub(crate) fn own_time(timeout: Duration) -> String {
     format!("SET LOCAL statement_timeout = {};", timeout.as_millis().clamp(1, LONGEST_MS))
 }
 
-/// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts. With `grouped`
-/// the locks' statement is the one for sessions with many locks; both say the same.
-pub(crate) fn poll(version_num: u32, grouped: bool, timeout: Duration) -> String {
-    let locks = if grouped { grouped_locks(version_num) } else { single_locks(version_num) };
+/// How a poll is asked. Every form gets the same answer, each where it costs the server least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Sessions have many locks each: those of one owner, mode and kind come as one row.
+    pub grouped: bool,
+    /// Somebody waits for something that is no advisory lock: what holds it back is sent too. Without, a row that waits
+    /// for such a thing tells that the answer is not whole, and that the poll must be asked again with it.
+    pub others: bool,
+    /// Most sessions hold or wait: the statement of each session is sent, and nobody collects whose are needed.
+    pub all_queries: bool,
+}
+
+impl Form {
+    /// The form that presumes nothing.
+    pub(crate) const FIRST: Self = Self { grouped: true, others: true, all_queries: false };
+}
+
+/// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
+pub(crate) fn poll(version_num: u32, form: Form, timeout: Duration) -> String {
     format!(
-        "{begin};{locks};{CLOCK};{sessions};{PREPARED};{DATABASES};{facts};COMMIT",
+        "{begin};{locks};{CLOCK};{sessions};{prepared};{DATABASES};{facts};COMMIT",
         begin = begin(timeout),
-        sessions = sessions(version_num, true),
+        locks = locks(version_num, form),
+        sessions = sessions(version_num, true, form.all_queries),
+        prepared = prepared(true),
         facts = facts(version_num),
     )
 }
@@ -70,22 +90,30 @@ pub(crate) fn poll(version_num: u32, grouped: bool, timeout: Duration) -> String
 /// locks, the clock, sessions, prepared transactions, our own pid.
 pub(crate) fn last_resort(version_num: u32, timeout: Duration) -> String {
     format!(
-        "{begin};{locks};{CLOCK};{sessions};{PREPARED_WITHOUT_CATALOGS};SELECT pg_backend_pid();COMMIT",
+        "{begin};{locks};{CLOCK};{sessions};{prepared};SELECT pg_backend_pid();COMMIT",
         begin = begin(timeout),
-        locks = grouped_locks(version_num),
-        sessions = sessions(version_num, false),
+        locks = locks(version_num, Form::FIRST),
+        sessions = sessions(version_num, false, false),
+        prepared = prepared(false),
     )
 }
 
-const CLOCK: &str = "SELECT encode(timestamptz_send(clock_timestamp()), 'hex')";
+const CLOCK: &str = "SELECT timestamptz_send(clock_timestamp())";
 
-const PREPARED: &str = "SELECT transaction, encode(textsend(gid), 'escape'), encode(timestamptz_send(prepared), 'hex'), \
-     encode(textsend(owner::text), 'escape'), encode(textsend(database::text), 'escape') FROM pg_prepared_xacts";
+const DATABASES: &str = "SELECT oid, namesend(datname) FROM pg_database";
 
-const PREPARED_WITHOUT_CATALOGS: &str = "SELECT transaction, encode(textsend(gid), 'escape'), \
-     encode(timestamptz_send(prepared), 'hex'), ownerid, dbid FROM pg_prepared_xact()";
+/// The name of a role, which needs a shared catalog; 0 is no role.
+fn role(oid: &str, names: bool) -> String {
+    if names { format!("CASE WHEN {oid} <> 0 THEN namesend(pg_get_userbyid({oid})) END") } else { "NULL".to_owned() }
+}
 
-const DATABASES: &str = "SELECT oid, encode(textsend(datname::text), 'escape') FROM pg_database";
+/// Prepared transactions. The view of them joins two catalogs for what we know or ask anyway.
+fn prepared(names: bool) -> String {
+    format!(
+        "SELECT transaction, textsend(gid), timestamptz_send(prepared), ownerid, dbid, {role} FROM pg_prepared_xact()",
+        role = role("ownerid", names)
+    )
+}
 
 /// The beginning of the transaction, its settings, and the clock before the locks are read. Without parallel workers
 /// and compilation, which cost more than they bring here. A thousand groups of locks already do not fit into the usual
@@ -96,8 +124,8 @@ fn begin(timeout: Duration) -> String {
     let lock = (statement / 8).clamp(1, 500);
     format!(
         "BEGIN READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
-         SELECT set_config(name, value, true), encode(timestamptz_send(clock_timestamp()), 'hex') FROM (VALUES \
-         ('client_encoding', 'SQL_ASCII'), ('lock_timeout', '{lock}'), ('jit', 'off'), \
+         SELECT set_config(name, value, true), timestamptz_send(clock_timestamp()) FROM (VALUES \
+         ('client_encoding', 'SQL_ASCII'), ('bytea_output', 'escape'), ('lock_timeout', '{lock}'), ('jit', 'off'), \
          ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB')) AS setting (name, value)",
         own_time = own_time(timeout),
     )
@@ -108,80 +136,120 @@ fn begin(timeout: Duration) -> String {
 const IDENTITY: &str =
     "concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid)";
 
-/// What both locks' statements end with. The pids go into a setting that ends with the transaction: the sessions'
-/// statement sends the query of these only.
-const KEPT: &str = "pids AS MATERIALIZED \
-     (SELECT set_config('pglockwatch.pids', coalesce(string_agg(pid::text, ','), ''), true) FROM kept) \
-     SELECT pid, virtualtransaction, mode, granted, database, objsubid, identity, waitstart, numbers \
-     FROM pids CROSS JOIN kept";
+/// The columns of a lock, or of a group of locks.
+const LOCK: &str = "pid, virtualtransaction, mode, granted, database, objsubid, identity, waitstart, numbers";
 
-/// All advisory rows, all rows that wait, every row that holds back a row that waits for something else, and the rows
-/// of prepared transactions' own xids, which lead to `pg_prepared_xacts`. Of relations some come that nobody waits
-/// for: [`super::rows`] drops them.
+/// The locks' statement. Where the sessions' statement sends the query of some only, their pids go into a setting that
+/// ends with the transaction.
+fn locks(version_num: u32, form: Form) -> String {
+    let start = match (version_num >= 140_000, form.grouped) {
+        (false, _) => "NULL::bytea",
+        (true, false) => "timestamptz_send(waitstart)",
+        (true, true) => "timestamptz_send(max(waitstart))",
+    };
+    let (before, kept) = match (form.others, form.grouped) {
+        (false, grouped) => (String::new(), advisory_locks(start, grouped)),
+        (true, true) => grouped_locks(start),
+        (true, false) => single_locks(start),
+    };
+    if form.all_queries {
+        return if before.is_empty() { kept } else { format!("WITH {} {kept}", before.trim_end_matches(',')) };
+    }
+    format!(
+        "WITH {before} kept AS MATERIALIZED ({kept}), pids AS MATERIALIZED \
+         (SELECT set_config('pglockwatch.pids', coalesce(string_agg(pid::text, ','), ''), true) FROM kept) \
+         SELECT {LOCK} FROM pids CROSS JOIN kept"
+    )
+}
+
+/// All advisory rows, all rows that wait, and the rows of prepared transactions' own xids, which lead to
+/// `pg_prepared_xacts`. No row is copied: that alone costs a fifth of reading the locks.
+fn advisory_locks(start: &str, grouped: bool) -> String {
+    let number = "classid::int8 << 32 | objid::int8";
+    let (numbers, group) = if grouped {
+        (format!("array_agg({number})"), " GROUP BY 1, 2, 3, 4, 5, 6, 7")
+    } else {
+        (number.to_owned(), "")
+    };
+    format!(
+        "SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
+         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {start} AS waitstart, {numbers} AS numbers \
+         FROM pg_lock_status() \
+         WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid'){group}"
+    )
+}
+
+/// The same, and every row that holds back a row that waits for something else: what stands before `kept`, and it. Of
+/// relations some come that nobody waits for: [`super::rows`] drops them.
 ///
 /// Rows of one owner, mode and kind come as one, with their numbers as an array: a session with 10,000 locks costs the
 /// server half of what 10,000 rows do, and us nearly nothing. A row that waits is the only one of its owner, so
 /// its `waitstart` is the greatest.
-fn grouped_locks(version_num: u32) -> String {
-    let waitstart =
-        if version_num >= 140_000 { "encode(timestamptz_send(max(waitstart)), 'hex')" } else { "NULL::text" };
-    format!(
-        "WITH held AS MATERIALIZED (SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
+fn grouped_locks(start: &str) -> (String, String) {
+    let before = format!(
+        "held AS MATERIALIZED (SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
          CASE WHEN locktype = 'advisory' THEN NULL WHEN locktype = 'relation' THEN 'relation' ELSE {IDENTITY} END \
-         AS identity, {waitstart} AS waitstart, \
+         AS identity, {start} AS waitstart, \
          array_agg(coalesce(relation::int8, classid::int8 << 32 | objid::int8)) AS numbers \
          FROM pg_lock_status() WHERE mode <> 'SIReadLock' GROUP BY 1, 2, 3, 4, 5, 6, 7), \
-         waited AS MATERIALIZED (SELECT identity, numbers FROM held WHERE NOT granted AND identity IS NOT NULL), \
-         kept AS (SELECT * FROM held WHERE identity IS NULL OR NOT granted \
+         waited AS MATERIALIZED (SELECT identity, numbers FROM held WHERE NOT granted AND identity IS NOT NULL),"
+    );
+    let kept = format!(
+        "SELECT {LOCK} FROM held WHERE identity IS NULL OR NOT granted \
          OR (pid IS NULL AND identity LIKE 'transactionid/%') \
          OR CASE WHEN identity = 'relation' \
          THEN numbers && (SELECT array_agg(numbers[1]) FROM waited WHERE identity = 'relation') \
-         ELSE identity IN (SELECT identity FROM waited) END), \
-         {KEPT}"
-    )
+         ELSE identity IN (SELECT identity FROM waited) END"
+    );
+    (before, kept)
 }
 
 /// The same without groups, which cost more than they bring where sessions have few locks each: every advisory row
 /// comes by itself, with its numbers as one.
-fn single_locks(version_num: u32) -> String {
-    let waitstart = if version_num >= 140_000 { "encode(timestamptz_send(waitstart), 'hex')" } else { "NULL::text" };
-    format!(
-        "WITH held AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE mode <> 'SIReadLock'), \
+fn single_locks(start: &str) -> (String, String) {
+    let before = format!(
+        "held AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE mode <> 'SIReadLock'), \
          waited AS MATERIALIZED (SELECT relation, {IDENTITY} AS identity FROM held \
-         WHERE NOT granted AND locktype <> 'advisory'), \
-         kept AS (SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
-         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {waitstart} AS waitstart, \
+         WHERE NOT granted AND locktype <> 'advisory'),"
+    );
+    let kept = format!(
+        "SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
+         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {start} AS waitstart, \
          classid::int8 << 32 | objid::int8 AS numbers \
          FROM held WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid') \
          OR CASE WHEN EXISTS (SELECT FROM waited) THEN CASE WHEN locktype = 'relation' \
-         THEN relation IN (SELECT relation FROM waited) ELSE {IDENTITY} IN (SELECT identity FROM waited) END END), \
-         {KEPT}"
-    )
+         THEN relation IN (SELECT relation FROM waited) ELSE {IDENTITY} IN (SELECT identity FROM waited) END END"
+    );
+    (before, kept)
 }
 
-/// All sessions but our own. With `names` the role's name comes too, which needs a shared catalog.
+/// All sessions but our own. With `names` the role's name comes too.
 ///
 /// Whether a statement may call an advisory lock function is asked of its bytes, for it may be in any encoding, in the
 /// three ways in which people write such names: twice as cheap as folding the letters. Where it may, more of its text is
 /// sent, for us to see. `application_name` needs no escaping: the server leaves ASCII in it and nothing else.
-fn sessions(version_num: u32, names: bool) -> String {
+fn sessions(version_num: u32, names: bool, all_queries: bool) -> String {
     let leader = if version_num >= 130_000 { "leader_pid" } else { "NULL" };
-    let role = if names {
-        "CASE WHEN usesysid <> 0 THEN encode(textsend(pg_get_userbyid(usesysid)::text), 'escape') END"
-    } else {
-        "NULL"
-    };
     let calls = STEMS.map(|stem| format!("position('{stem}'::bytea in textsend(query)) > 0")).join(" OR ");
+    let searched = format!("WHEN {calls} THEN substring(textsend(query) for {SEARCHED_BYTES})");
+    let cut = format!("substring(textsend(query) for {QUERY_BYTES})");
+    let query = if all_queries {
+        // Where `track_activity_query_size` is the default no statement is longer, and nothing is looked for.
+        format!("CASE WHEN octet_length(query) <= {QUERY_BYTES} THEN textsend(query) {searched} ELSE {cut} END")
+    } else {
+        format!(
+            "CASE {searched} \
+             WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) THEN {cut} END"
+        )
+    };
     format!(
         "SELECT pid, {leader}, backend_type, datid, usesysid, {role}, \
          application_name, client_addr, client_port, \
-         encode(timestamptz_send(backend_start), 'hex'), encode(timestamptz_send(xact_start), 'hex'), \
-         encode(timestamptz_send(query_start), 'hex'), encode(timestamptz_send(state_change), 'hex'), \
-         state, backend_xid IS NOT NULL, \
-         CASE WHEN {calls} THEN encode(substring(textsend(query) for {SEARCHED_BYTES}), 'escape') \
-         WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) \
-         THEN encode(substring(textsend(query) for {QUERY_BYTES}), 'escape') END \
-         FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()"
+         timestamptz_send(backend_start), timestamptz_send(xact_start), \
+         timestamptz_send(query_start), timestamptz_send(state_change), \
+         state, backend_xid IS NOT NULL, {query} \
+         FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()",
+        role = role("usesysid", names)
     )
 }
 
@@ -191,7 +259,7 @@ fn facts(version_num: u32) -> String {
     let stats = if version_num >= 150_000 { "USAGE" } else { "MEMBER" };
     format!(
         "SELECT current_setting('server_version'), current_setting('server_version_num'), pg_is_in_recovery(), \
-         encode(timestamptz_send(pg_postmaster_start_time()), 'hex'), encode(textsend(current_user::text), 'escape'), \
+         timestamptz_send(pg_postmaster_start_time()), namesend(current_user), \
          pg_has_role('pg_read_all_stats', '{stats}'), pg_has_role('pg_signal_backend', 'USAGE'), \
          current_setting('max_connections'), current_setting('max_locks_per_transaction'), \
          current_setting('max_prepared_transactions'), pg_backend_pid()"
@@ -210,9 +278,7 @@ mod tests {
     #[test]
     fn every_message_sets_its_own_time_before_anything_is_looked_up() {
         let second = Duration::from_secs(1);
-        for message in
-            [greeting(second), poll(150_000, true, second), poll(150_000, false, second), last_resort(150_000, second)]
-        {
+        for message in [greeting(second), poll(150_000, Form::FIRST, second), last_resort(150_000, second)] {
             let first = message.split(';').find(|statement| !statement.starts_with("BEGIN"));
             assert_eq!(first, Some("SET LOCAL statement_timeout = 1000"), "{message}");
         }

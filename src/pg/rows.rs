@@ -10,7 +10,7 @@ use postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::calls::Calls;
 use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES, SPELLINGS};
-use super::text::from_escaped;
+use super::text::{from_escaped, unescape};
 use crate::model::{
     AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Oid, Pid,
     PreparedTransaction, Server, Time, VirtualTransaction,
@@ -98,7 +98,7 @@ impl<'a> Cells<'a> {
     }
 
     fn time(&self, column: usize) -> Result<Option<Time>, RowError> {
-        self.text(column)?.map(|text| time(text).ok_or_else(|| self.error(column))).transpose()
+        self.text(column)?.map(|text| sent_time(text).ok_or_else(|| self.error(column))).transpose()
     }
 
     /// The virtualtransaction of a lock.
@@ -122,7 +122,20 @@ pub(crate) fn hex(time: Time) -> String {
 /// A time as `timestamptz_send` writes it: microseconds since 2000-01-01 00:00 UTC, a big-endian 64-bit integer, here
 /// in hex.
 pub(crate) fn time(hex: &str) -> Option<Time> {
-    let microseconds = u64::from_str_radix(hex, 16).ok()?.cast_signed();
+    of_postgres(u64::from_str_radix(hex, 16).ok()?.cast_signed())
+}
+
+/// The same, escaped as the poll's texts are.
+fn sent_time(escaped: &str) -> Option<Time> {
+    let mut bytes = [0; 8];
+    let mut sent = unescape(escaped.as_bytes());
+    for byte in &mut bytes {
+        *byte = sent.next()?;
+    }
+    if sent.next().is_some() { None } else { of_postgres(i64::from_be_bytes(bytes)) }
+}
+
+fn of_postgres(microseconds: i64) -> Option<Time> {
     DateTime::from_timestamp_micros(microseconds.checked_add(UNIX_TO_POSTGRES)?)
 }
 
@@ -150,6 +163,19 @@ pub(crate) struct Locks {
     pub rows: Vec<LockRow>,
     /// Xids of prepared transactions, by the virtualtransaction that owns their locks.
     pub prepared: BTreeMap<VirtualTransaction, u32>,
+    /// Somebody waits for something that is no advisory lock.
+    pub others: bool,
+}
+
+impl Locks {
+    /// The backends that hold or wait.
+    pub(crate) fn pids(&self) -> BTreeSet<Pid> {
+        let pid = |lock: &LockRow| match lock.owner {
+            LockOwner::Backend(pid) => Some(pid),
+            LockOwner::Prepared(_) => None,
+        };
+        self.rows.iter().filter_map(pid).collect()
+    }
 }
 
 /// Reads the locks. The rows on prepared transactions' own xids only lead to their names: they, and relations' rows, are
@@ -170,7 +196,7 @@ pub(crate) fn locks(rows: &[SimpleQueryRow]) -> Result<Locks, RowError> {
         .map(|lock| lock.object.clone())
         .collect();
     all.retain(|lock| matches!(lock.object, LockObject::Advisory(_)) || waited.contains(&lock.object));
-    Ok(Locks { rows: all, prepared })
+    Ok(Locks { rows: all, prepared, others: !waited.is_empty() })
 }
 
 /// The xid, if the row is on a transaction's id.
@@ -237,37 +263,39 @@ fn numbers<'a>(cells: &Cells<'a>) -> Result<impl Iterator<Item = Result<i64, Row
 /// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.
 pub(crate) type BackendOfRole = (Backend, Option<Oid>);
 
-/// Reads the sessions. Names of databases come from `names`, and those of roles where the statement brought none.
-pub(crate) fn backends(rows: &[SimpleQueryRow], names: &Names) -> Result<Vec<BackendOfRole>, RowError> {
-    rows.iter().map(|row| backend(&Cells { row, set: "sessions" }, names)).collect()
+/// Reads the sessions. Names of databases come from `names`, and those of roles where the statement brought none. The
+/// statement of a session is kept if it is one of `pids`, or names an advisory lock function.
+pub(crate) fn backends(
+    rows: &[SimpleQueryRow],
+    names: &Names,
+    pids: &BTreeSet<Pid>,
+) -> Result<Vec<BackendOfRole>, RowError> {
+    rows.iter().map(|row| backend(&Cells { row, set: "sessions" }, names, pids)).collect()
 }
 
-fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> {
+fn backend(cells: &Cells<'_>, names: &Names, pids: &BTreeSet<Pid>) -> Result<BackendOfRole, RowError> {
+    let pid = cells.number(0)?;
     // An oid of 0 means none: a background worker without a database or without a role.
     let datid = cells.parsed::<Oid>(3)?.filter(|oid| *oid != 0);
     let role = cells.parsed::<Oid>(4)?.filter(|oid| *oid != 0);
     let backend_start = cells.time(9)?;
     // Of a session that our role may not see, the query is a text of the server's own that says so.
     let visible = backend_start.is_some();
-    let user = match cells.name(5)? {
-        // What the server calls a role that is dropped.
-        Some(name) if name.starts_with("unknown (OID=") => None,
-        Some(name) => Some(name),
-        None => role.and_then(|oid| names.roles.get(&oid).cloned()),
-    };
-    let mut query = cells.text(15)?.filter(|_| visible).map(|text| from_escaped(text, CUT_QUERY_BYTES));
-    let suspected = |query: &&str| SPELLINGS.iter().any(|name| query.contains(name));
-    let advisory = query.as_deref().filter(suspected).map(Calls::of).unwrap_or_default();
+    // The names of functions are ASCII, which escaping leaves as it is.
+    let sent = cells.text(15)?.filter(|_| visible);
+    let suspected = sent.is_some_and(|sent| SPELLINGS.iter().any(|name| sent.contains(name)));
+    let mut query = sent.filter(|_| suspected || pids.contains(&pid)).map(|sent| from_escaped(sent, CUT_QUERY_BYTES));
+    let advisory = query.as_deref().filter(|_| suspected).map(Calls::of).unwrap_or_default();
     if let Some(query) = &mut query {
         query.truncate(query.floor_char_boundary(QUERY_BYTES));
     }
     let backend = Backend {
-        pid: cells.number(0)?,
+        pid,
         leader_pid: cells.parsed(1)?,
         backend_type: cells.text(2)?.unwrap_or_default().to_owned(),
         datid,
         database: datid.and_then(|oid| names.databases.get(&oid).cloned()),
-        user,
+        user: role_name(cells, 5, role, names)?,
         application: cells.text(6)?.unwrap_or_default().to_owned(),
         client_addr: cells.text(7)?.map(str::to_owned),
         client_port: cells.parsed(8)?,
@@ -284,6 +312,16 @@ fn backend(cells: &Cells<'_>, names: &Names) -> Result<BackendOfRole, RowError> 
     Ok((backend, role))
 }
 
+/// The name of a role, as sent or as remembered.
+fn role_name(cells: &Cells<'_>, column: usize, oid: Option<Oid>, names: &Names) -> Result<Option<String>, RowError> {
+    Ok(match cells.name(column)? {
+        // What the server calls a role that is dropped.
+        Some(name) if name.starts_with("unknown (OID=") => None,
+        Some(name) => Some(name),
+        None => oid.and_then(|oid| names.roles.get(&oid).cloned()),
+    })
+}
+
 /// A query of at least this many bytes may have been cut: by `track_activity_query_size`, whose least value is 100 with
 /// the byte that ends the text, or by us.
 const CUT_QUERY_BYTES: usize = if QUERY_BYTES < 99 { QUERY_BYTES } else { 99 };
@@ -297,12 +335,11 @@ pub(crate) struct Names {
     pub roles: BTreeMap<Oid, String>,
 }
 
-/// Reads the prepared transactions that own locks of the snapshot. With `names` the statement brought oids, and the
-/// names come from there.
+/// Reads the prepared transactions that own locks of the snapshot. Names come from `names` as for [`backends`].
 pub(crate) fn prepared(
     rows: &[SimpleQueryRow],
     locks: &Locks,
-    names: Option<&Names>,
+    names: &Names,
 ) -> Result<Vec<PreparedTransaction>, RowError> {
     if locks.prepared.is_empty() {
         return Ok(Vec::new());
@@ -322,12 +359,8 @@ pub(crate) fn prepared(
         let cells = Cells { row, set: "prepared transactions" };
         let transaction = cells.number(0)?;
         let Some(&virtualtransaction) = by_xid.get(&transaction) else { continue };
-        let (owner, database) = match names {
-            None => (cells.name(3)?, cells.name(4)?),
-            Some(names) => {
-                (names.roles.get(&cells.number(3)?).cloned(), names.databases.get(&cells.number(4)?).cloned())
-            }
-        };
+        let owner = role_name(&cells, 5, cells.parsed(3)?, names)?;
+        let database = names.databases.get(&cells.number(4)?).cloned();
         found.push(PreparedTransaction {
             transaction,
             virtualtransaction,
@@ -396,6 +429,14 @@ mod tests {
         for same in ["0000000000000001", "ffffffffffffffff", "00030467b4349773"] {
             assert_eq!(time(same).map(hex).as_deref(), Some(same));
         }
+        for (sent, same) in [
+            (r"\000\000\000\000\000\000\000\001", "0000000000000001"),
+            (r"\000\003\004g\2644\227s", "00030467b4349773"),
+        ] {
+            assert_eq!(sent_time(sent), time(same), "{sent}");
+        }
+        assert_eq!(sent_time(r"\000\000\000\000\000\000\001"), None, "seven bytes");
+        assert_eq!(sent_time(r"\000\000\000\000\000\000\000\000\001"), None, "nine bytes");
         // Infinity is the greatest integer.
         assert_eq!(time("7fffffffffffffff"), None);
         assert_eq!(time("zz"), None);

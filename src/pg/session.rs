@@ -20,6 +20,13 @@ use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
 /// From so many locks per session on it costs the server less to send them in groups.
 const MANY_LOCKS: usize = 4;
 
+/// For so many polls after the last that saw somebody wait for something that is no advisory lock, the next is asked as
+/// if somebody did: where such waits come and go, few polls are asked twice.
+const CALM_POLLS: u32 = 10;
+
+/// The rows of one statement.
+type Set = Vec<postgres::SimpleQueryRow>;
+
 /// An open connection to a server.
 pub struct Session {
     client: Client,
@@ -35,8 +42,10 @@ pub struct Session {
     own_pid: Option<Pid>,
     /// Somebody lends us backends: see [`Snapshot::behind_pooler`].
     lent: bool,
-    /// Sessions have many locks each, as far as is known: the server sends them in groups.
-    grouped: bool,
+    /// How the next poll is asked, by what the last one saw.
+    form: query::Form,
+    /// Polls since somebody waited for something that is no advisory lock, as far as that matters.
+    calm: u32,
     /// The last poll was answered only without the shared catalogs.
     resorted: bool,
 }
@@ -71,7 +80,8 @@ impl Session {
             memory: None,
             own_pid: None,
             lent: opened.lent,
-            grouped: true,
+            form: query::Form::FIRST,
+            calm: CALM_POLLS,
             resorted: false,
         })
     }
@@ -181,34 +191,50 @@ impl Session {
         self.timeout / 2
     }
 
-    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Vec<postgres::SimpleQueryRow>>, ReadError> {
+    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Set>, ReadError> {
         self.broken_transaction = true;
         let messages = self.client.simple_query(message)?;
         self.broken_transaction = false;
         Ok(rows::result_sets(messages, count)?)
     }
 
-    fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
-        let message = query::poll(self.version_num, self.grouped, self.statement_timeout());
+    fn ask(&mut self) -> Result<[Set; query::POLL_SETS], ReadError> {
+        let message = query::poll(self.version_num, self.form, self.statement_timeout());
         let sets = self.sets(&message, query::POLL_SETS)?;
-        let [before, locks, after, sessions, prepared, databases, facts] = sets.as_slice() else {
-            return Err(rows::RowError::Sets { got: sets.len(), expected: query::POLL_SETS }.into());
-        };
+        let wrong = |sets: Vec<Set>| rows::RowError::Sets { got: sets.len(), expected: query::POLL_SETS };
+        Ok(sets.try_into().map_err(wrong)?)
+    }
+
+    fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
+        let mut sets = self.ask()?;
+        let mut locks = rows::locks(&sets[1])?;
+        if locks.others && !self.form.others {
+            // What holds these waits back was not sent. All of the snapshot must be of one poll.
+            self.form.others = true;
+            sets = self.ask()?;
+            locks = rows::locks(&sets[1])?;
+        }
+        let [before, _, after, sessions, prepared, databases, facts] = &sets;
         let mut names = rows::Names { databases: rows::databases(databases)?, roles: BTreeMap::new() };
         let (mut server, own_pid) = rows::facts(facts)?;
         // Behind a pooler the server may be another one, after a failover to another version.
         self.version_num = server.version_num;
         server.databases = names.databases.iter().map(|(oid, name)| (*oid, name.clone())).collect();
-        let locks = rows::locks(locks)?;
-        let sessions = rows::backends(sessions, &names)?;
-        self.grouped = locks.rows.len() > MANY_LOCKS * sessions.len();
+        let pids = locks.pids();
+        let sessions = rows::backends(sessions, &names, &pids)?;
+        self.calm = if locks.others { 0 } else { self.calm.saturating_add(1) };
+        self.form = query::Form {
+            grouped: locks.rows.len() > MANY_LOCKS * sessions.len(),
+            others: self.calm < CALM_POLLS,
+            all_queries: pids.len() * 2 > sessions.len(),
+        };
         names.roles = sessions.iter().filter_map(|(backend, role)| Some(((*role)?, backend.user.clone()?))).collect();
         let snapshot = Snapshot {
             before_locks: rows::clock(before)?,
             sampled_at: rows::clock(after)?,
             monotonic: Duration::ZERO,
             poll_duration: Duration::ZERO,
-            prepared: rows::prepared(prepared, &locks, None)?,
+            prepared: rows::prepared(prepared, &locks, &names)?,
             locks: locks.rows,
             backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
             server: server.clone(),
@@ -246,13 +272,13 @@ impl Session {
             return Err(rows::RowError::Sets { got: sets.len(), expected: query::LAST_RESORT_SETS }.into());
         };
         let locks = rows::locks(locks)?;
-        let backends = rows::backends(sessions, &memory.names)?;
+        let backends = rows::backends(sessions, &memory.names, &locks.pids())?;
         Ok(Snapshot {
             before_locks: rows::clock(before)?,
             sampled_at: rows::clock(after)?,
             monotonic: Duration::ZERO,
             poll_duration: Duration::ZERO,
-            prepared: rows::prepared(prepared, &locks, Some(&memory.names))?,
+            prepared: rows::prepared(prepared, &locks, &memory.names)?,
             locks: locks.rows,
             backends: backends.into_iter().map(|(backend, _)| backend).collect(),
             server: memory.server.clone(),

@@ -1,43 +1,37 @@
 //! Texts that strangers chose, from the bytes that the server sent to UTF-8.
 //!
 //! A query, a name or a gid is in the encoding of the session that wrote it, which need not be ours, and may be cut
-//! in the middle of a character. The statements of [`super::query`] therefore send the bytes in `encode`'s `escape`
-//! format, which is pure ASCII. This module knows that format and nothing of servers.
+//! in the middle of a character. The statements of [`super::query`] therefore send the bytes in `bytea`'s `escape`
+//! format, others as `encode` writes it: both are ASCII. This module knows that format and nothing of servers.
 
-/// The text behind `encode(bytes, 'escape')`: `\\` is a backslash, `\ooo` a byte in octal, all else itself. Invalid
+/// The text behind bytes in the `escape` format: `\\` is a backslash, `\ooo` a byte in octal, all else itself. Invalid
 /// UTF-8 becomes U+FFFD. If at least `cut_at` bytes came, the text may have been cut, and the beginning of a
 /// character at its end is dropped.
 pub(crate) fn from_escaped(escaped: &str, cut_at: usize) -> String {
     if !escaped.contains('\\') && escaped.is_ascii() {
         return escaped.to_owned();
     }
-    let mut bytes = unescape(escaped.as_bytes());
+    let mut bytes: Vec<u8> = unescape(escaped.as_bytes()).collect();
     if bytes.len() >= cut_at {
         drop_cut_character(&mut bytes);
     }
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn unescape(escaped: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = match (first, tail) {
-            (b'\\', [b'\\', tail @ ..]) => {
-                bytes.push(b'\\');
-                tail
-            }
+/// The bytes, one by one.
+pub(crate) fn unescape(mut escaped: &[u8]) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let (&first, tail) = escaped.split_first()?;
+        let byte;
+        (byte, escaped) = match (first, tail) {
+            (b'\\', [b'\\', tail @ ..]) => (b'\\', tail),
             (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                tail
+                ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), tail)
             }
-            _ => {
-                bytes.push(first);
-                tail
-            }
+            _ => (first, tail),
         };
-    }
-    bytes
+        Some(byte)
+    })
 }
 
 /// Drops an incomplete character at the end; leaves everything else, valid or not.
