@@ -111,10 +111,10 @@ class Session:
 
 
 class Cluster:
-    """A throwaway server; gone at the end."""
+    """A throwaway server; gone at the end. Its programs are in `server`, else in the usual folder."""
 
-    def __init__(self, **settings):
-        binaries = server_folder()
+    def __init__(self, server=None, **settings):
+        binaries = server or server_folder()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pglockwatch-bench-"))
         self.user = {}
         if os.getuid() == 0:
@@ -169,8 +169,8 @@ def server_folder():
     raise SystemExit("no PostgreSQL server programs (initdb, postgres) here")
 
 
-def server_version():
-    return run(server_folder() / "postgres", "--version").split()[2]
+def server_version(server=None):
+    return run((server or server_folder()) / "postgres", "--version").split()[2]
 
 
 def connect(cluster, count, application="worker-{}", before=""):

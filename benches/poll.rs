@@ -1,4 +1,5 @@
-//! One poll, end to end, beside COPY of the same rows from the same server: the two take turns.
+//! One poll, end to end, beside COPY of the same rows from the same server, of the columns that a poll is made of and of
+//! all columns: the three take turns.
 //!
 //! `benches/run` calls it with a DSN and a number of rounds. It prints one line of medians, in milliseconds: how long
 //! each took, and the CPU time of the server's backend and of this process.
@@ -11,11 +12,12 @@ use pglockwatch::pg::{ConnInfo, ProcessEnvironment, Session};
 use postgres::{Client, NoTls};
 
 /// The rows that a poll is made of, as psql users would copy them out.
-const COPIES: [&str; 2] = [
-    "COPY (SELECT * FROM pg_locks WHERE locktype = 'advisory') TO STDOUT",
-    "COPY (SELECT pid, datname, usename, application_name, client_addr, client_port, backend_type, backend_start, \
-     xact_start, query_start, state_change, state, backend_xid, query FROM pg_stat_activity) TO STDOUT",
-];
+const LOCKS: &str = "COPY (SELECT * FROM pg_locks WHERE locktype = 'advisory') TO STDOUT";
+/// The columns of sessions that a poll reads too.
+const SESSIONS: &str = "COPY (SELECT pid, datname, usename, application_name, client_addr, client_port, backend_type, \
+     backend_start, xact_start, query_start, state_change, state, backend_xid, query FROM pg_stat_activity) TO STDOUT";
+/// All their columns.
+const WHOLE_SESSIONS: &str = "COPY (SELECT * FROM pg_stat_activity) TO STDOUT";
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -79,28 +81,43 @@ fn measure(dsn: &str, rounds: &str) -> Result<String, Failed> {
     let settings = ConnInfo::parse(dsn)
         .and_then(|written| written.complete(&environment))
         .map_err(|error| error.message().to_owned())?;
-    let mut copier = Client::connect(dsn, NoTls)?;
-    let own = copier.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    // A backend of its own for each: one that has just done the same is quicker.
+    let (mut copy, mut whole) = (Rival::connect(dsn, SESSIONS)?, Rival::connect(dsn, WHOLE_SESSIONS)?);
     let mut session = Session::connect(&settings, &environment, timeout).map_err(|failure| failure.message)?;
     let epoch = Instant::now();
-    let mut look = |cost: &mut Cost, backend: i32| {
-        cost.add(backend, || session.poll(epoch, &[]).map(drop).map_err(|failure| failure.message.into()))
-    };
-    look(&mut Cost::default(), own)?;
-    let polls =
-        "SELECT pid FROM pg_stat_activity WHERE application_name = 'pglockwatch' ORDER BY backend_start DESC LIMIT 1";
-    let polls: i32 = copier.query_one(polls, &[])?.get(0);
-    let (mut poll, mut copy) = (Cost::default(), Cost::default());
-    let mut bytes = Vec::new();
+    let backend = session.poll(epoch, &[]).map_err(|failure| failure.message)?.own_pid;
+    let mut poll = Cost::default();
     for _ in 0..rounds.parse()? {
-        look(&mut poll, polls)?;
-        copy.add(own, || {
-            for statement in COPIES {
-                bytes.clear();
-                copier.copy_out(statement)?.read_to_end(&mut bytes)?;
+        poll.add(backend, || session.poll(epoch, &[]).map(drop).map_err(|failure| failure.message.into()))?;
+        copy.copy()?;
+        whole.copy()?;
+    }
+    Ok(format!("{} {} {}", poll.text("poll"), copy.cost.text("copy"), whole.cost.text("whole")))
+}
+
+/// COPY of the same rows.
+struct Rival {
+    client: Client,
+    backend: i32,
+    sessions: &'static str,
+    bytes: Vec<u8>,
+    cost: Cost,
+}
+
+impl Rival {
+    fn connect(dsn: &str, sessions: &'static str) -> Result<Self, Failed> {
+        let mut client = Client::connect(dsn, NoTls)?;
+        let backend = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        Ok(Self { client, backend, sessions, bytes: Vec::new(), cost: Cost::default() })
+    }
+
+    fn copy(&mut self) -> Result<(), Failed> {
+        self.cost.add(self.backend, || {
+            for statement in [LOCKS, self.sessions] {
+                self.bytes.clear();
+                self.client.copy_out(statement)?.read_to_end(&mut self.bytes)?;
             }
             Ok(())
-        })?;
+        })
     }
-    Ok(format!("{} {}", poll.text("poll"), copy.text("copy")))
 }
