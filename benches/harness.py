@@ -20,7 +20,6 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/pglockwatch"
-TICK = os.sysconf("SC_CLK_TCK")
 
 # Bundles of authorities that somebody has set for other programs: nothing here speaks TLS.
 for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
@@ -36,13 +35,7 @@ def run(*words, **options):
 
 
 def cpu(pid):
-    """Seconds of CPU of all threads of a process."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
-
-
-def exact_cpu(pid):
-    """The same to the nanosecond, of a process's living threads."""
+    """Seconds of CPU of a process's living threads. What `stat` counts are ticks: too coarse for work that begins by the clock."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
