@@ -223,7 +223,7 @@ fn the_readme_has_every_command_and_no_other() {
 fn every_option_in_a_document_exists() {
     let mut known: BTreeSet<String> =
         ["path", "locked", "features", "release", "binary", "output"].map(|of_cargo| format!("--{of_cargo}")).into();
-    known.extend(["--quick", "--only", "--bench", "--test"].map(str::to_owned));
+    known.extend(["--quick", "--only", "--servers", "--bench", "--test"].map(str::to_owned));
     known.extend(["--bindir".to_owned(), "--all-targets".to_owned(), "--help".to_owned(), "--version".to_owned()]);
     collect_options(&cli::command(), &mut known);
     let option = regex::Regex::new(r"(?:^|[\s`(\[])(--[a-z][a-z.-]*[a-z])(?:[^a-z-]|$)").unwrap();
