@@ -11,20 +11,7 @@ use crate::support::server;
 
 const WHAT: &str = "all cases";
 
-#[test]
-fn on_postgresql_12() {
-    server::on_major(12, WHAT, play);
-}
-
-#[test]
-fn on_postgresql_15_or_what_the_machine_has() {
-    server::on_15_or_any(WHAT, play);
-}
-
-#[test]
-fn on_postgresql_18() {
-    server::on_major(18, WHAT, play);
-}
+server::on_each_major!(WHAT, play);
 
 fn play(binaries: &pglockwatch::app::demo::Binaries) {
     let major = binaries.major;

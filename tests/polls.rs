@@ -23,20 +23,7 @@ const SETTLED: usize = 12;
 /// Of these sessions with locks there are more than of all others.
 const MANY: usize = 24;
 
-#[test]
-fn on_postgresql_12() {
-    server::on_major(12, WHAT, play);
-}
-
-#[test]
-fn on_postgresql_15_or_what_the_machine_has() {
-    server::on_15_or_any(WHAT, play);
-}
-
-#[test]
-fn on_postgresql_18() {
-    server::on_major(18, WHAT, play);
-}
+server::on_each_major!(WHAT, play);
 
 /// What makes a poll ask in one of its forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

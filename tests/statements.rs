@@ -22,20 +22,7 @@ use scene::{Scene, World};
 
 const WHAT: &str = "the statements";
 
-#[test]
-fn on_postgresql_12() {
-    server::on_major(12, WHAT, play);
-}
-
-#[test]
-fn on_postgresql_15_or_what_the_machine_has() {
-    server::on_15_or_any(WHAT, play);
-}
-
-#[test]
-fn on_postgresql_18() {
-    server::on_major(18, WHAT, play);
-}
+server::on_each_major!(WHAT, play);
 
 /// One scene, from planting to what came of it.
 type Play = fn(&Scene<'_>);

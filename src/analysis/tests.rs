@@ -7,15 +7,16 @@ use crate::keys::KeyBook;
 use crate::model::testing::{World, at, key};
 use crate::model::{BackendState, LockMode, Snapshot};
 
+/// A tracker with all that it is given from poll to poll.
 #[derive(Default)]
-struct Eyes {
-    tracker: Tracker,
-    book: KeyBook,
-    grouping: Grouping,
+pub(super) struct Eyes {
+    pub tracker: Tracker,
+    pub book: KeyBook,
+    pub grouping: Grouping,
 }
 
 impl Eyes {
-    fn see(&mut self, snapshot: Snapshot) -> Observed {
+    pub fn see(&mut self, snapshot: Snapshot) -> Observed {
         let names = TargetNames { target: "t", book: &self.book, grouping: &self.grouping };
         self.tracker.observe(snapshot, names)
     }

@@ -12,20 +12,7 @@ use crate::support::{psql, server};
 
 const WHAT: &str = "the SQL of documents and pages";
 
-#[test]
-fn on_postgresql_12() {
-    server::on_major(12, WHAT, play);
-}
-
-#[test]
-fn on_postgresql_15_or_what_the_machine_has() {
-    server::on_15_or_any(WHAT, play);
-}
-
-#[test]
-fn on_postgresql_18() {
-    server::on_major(18, WHAT, play);
-}
+server::on_each_major!(WHAT, play);
 
 /// The SQL of a text's blocks.
 fn sql_of(text: &str) -> String {

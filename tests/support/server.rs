@@ -38,6 +38,27 @@ pub fn on_15_or_any(what: &str, play: impl FnOnce(&Binaries)) {
     play(&binaries);
 }
 
+/// A test for each major version that is tried: 12, 15 and 18.
+macro_rules! on_each_major {
+    ($what:expr, $play:path) => {
+        #[test]
+        fn on_postgresql_12() {
+            $crate::support::server::on_major(12, $what, $play);
+        }
+
+        #[test]
+        fn on_postgresql_15_or_what_the_machine_has() {
+            $crate::support::server::on_15_or_any($what, $play);
+        }
+
+        #[test]
+        fn on_postgresql_18() {
+            $crate::support::server::on_major(18, $what, $play);
+        }
+    };
+}
+pub(crate) use on_each_major;
+
 /// The server for whatever needs just one: PostgreSQL 15, else the newest there is.
 pub fn any() -> Binaries {
     of_major(15)

@@ -2,24 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::analysis::{Grouping, Observed, TargetNames, Tracker};
+use crate::analysis::Observed;
+use crate::analysis::tests::Eyes;
 use crate::keys::{Dictionary, KeyBook};
-use crate::model::Snapshot;
 use crate::model::testing::{World, key};
 
-#[derive(Default)]
-struct Eyes {
-    tracker: Tracker,
-    book: KeyBook,
-    grouping: Grouping,
-}
-
 impl Eyes {
-    fn see(&mut self, snapshot: Snapshot) -> Observed {
-        let names = TargetNames { target: "t", book: &self.book, grouping: &self.grouping };
-        self.tracker.observe(snapshot, names)
-    }
-
     /// The label of the only hold's first name, in what rules and in what reports are given.
     fn label(&mut self, world: &mut World) -> Option<String> {
         let observed = self.see(world.poll());
