@@ -1,6 +1,9 @@
 //! What goes to a pipe and what goes to a terminal.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::spawn;
 use std::time::Duration;
 
 use pglockwatch::app::demo::Cluster;
@@ -129,10 +132,9 @@ fn top_follows_the_size_of_its_terminal() {
     let mut terminal = leak.on_terminal("top", &["--interval", "300ms"], &[]);
     terminal.wait_for("612001", SOON);
     terminal.resize(15.try_into().unwrap(), 80.try_into().unwrap());
-    std::thread::sleep(Duration::from_secs(2));
-    terminal.wait_for("612001", SOON);
-    let wide = terminal.screen().lines().find(|line| line.chars().count() > 80).map(str::to_owned);
-    assert_eq!(wide, None, "a line is wider than the terminal");
+    terminal.wait_until("a line stays wider than the terminal, or the leak is gone", SOON, |screen| {
+        screen.contains("612001") && screen.lines().all(|line| line.chars().count() <= 80)
+    });
     terminal.send("\u{3}");
     assert_eq!(terminal.wait(SOON), 0);
 }
@@ -142,14 +144,19 @@ fn top_into_a_pipe_prints_tables_until_term() {
     let leak = Leak::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pglockwatch"));
     command.args(leak.args("top", &["--interval", "200ms"])).env("HOME", leak.home()).current_dir(leak.home());
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(2));
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (sender, printed) = channel();
+    spawn(move || lines.map(Result::unwrap).try_for_each(|line| sender.send(line + "\n")));
+    let mut text = String::new();
+    while text.matches("612001").count() < 3 {
+        text.push_str(&printed.recv_timeout(SOON).expect("it prints a table for each poll"));
+    }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    text.extend(printed);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.matches("612001").count() >= 3, "not a table for each poll: {text}");
     assert!(!text.contains('\u{1b}'), "an escape sequence in a pipe: {text}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }

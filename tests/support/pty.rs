@@ -86,9 +86,14 @@ impl Terminal {
 
     /// Waits until this stands on the screen.
     pub fn wait_for(&self, text: &str, at_most: Duration) {
+        self.wait_until(&format!("no {text:?} on the screen"), at_most, |screen| screen.contains(text));
+    }
+
+    /// Waits until the screen is as it should be, which is wrong until then.
+    pub fn wait_until(&self, wrong: &str, at_most: Duration, is_right: impl Fn(&str) -> bool) {
         let began = Instant::now();
-        while !self.screen().contains(text) {
-            assert!(began.elapsed() < at_most, "no {text:?} on the screen within {at_most:?}:\n{}", self.screen());
+        while !is_right(&self.screen()) {
+            assert!(began.elapsed() < at_most, "{wrong} within {at_most:?}:\n{}", self.screen());
             sleep(Duration::from_millis(20));
         }
     }
