@@ -36,7 +36,7 @@ struct Session {
 
 impl Endings {
     /// Takes in a poll's findings and says which of the last poll's are over, and how.
-    pub fn observe(&mut self, context: &Context<'_>, found: &[Found<'_>]) -> Vec<Ended> {
+    pub fn observe(&mut self, context: &Context<'_>, found: &[Found]) -> Vec<Ended> {
         let restarted = context.observed.restarted;
         let now: BTreeMap<String, Subject> =
             found.iter().map(|found| (found.id.clone(), Subject::of(context, found))).collect();
@@ -51,8 +51,8 @@ impl Endings {
 }
 
 impl Subject {
-    fn of(context: &Context<'_>, found: &Found<'_>) -> Self {
-        let draft = found.draft;
+    fn of(context: &Context<'_>, found: &Found) -> Self {
+        let draft = &found.draft;
         let session = |pid: &Pid| {
             let backend = context.backend(*pid);
             Session {
@@ -65,7 +65,7 @@ impl Subject {
             sessions: draft.pids.iter().map(session).collect(),
             gid: draft.gid.clone(),
             keys: draft.keys.clone(),
-            session_scope: found.holds(context.observed).any(|hold| hold.scope == HoldScope::Session),
+            session_scope: found.holds(context.observed).iter().any(|hold| hold.scope == HoldScope::Session),
         }
     }
 

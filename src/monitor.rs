@@ -13,8 +13,7 @@ use crate::analysis::{Grouping, TargetNames, Thresholds, Tracker, TrackerState};
 use crate::endings::Endings;
 use crate::keys::KeyBook;
 use crate::model::{Snapshot, Time};
-use crate::report_of::{Found, report_of};
-use crate::rules::{self, Context};
+use crate::report_of::{Judged, findings, report_of};
 
 /// Everything that decides about one target, and its memory.
 #[derive(Debug)]
@@ -84,16 +83,13 @@ impl Monitor {
     pub fn observe(&mut self, snapshot: Snapshot) -> TargetReport {
         let names = TargetNames { target: &self.target, book: &self.book, grouping: &self.grouping };
         let observed = self.tracker.observe(snapshot, names);
-        let context = Context {
-            observed: &observed,
-            thresholds: &self.thresholds,
-            book: &self.book,
-            short_observation: self.short_observation,
-        };
-        let drafts = rules::judge(&context);
-        let found = Found::all(&context, &drafts);
-        let mut report = report_of(&context, &found);
-        report.ended = self.endings.observe(&context, &found);
+        let book = Arc::clone(&self.book);
+        let judged = Arc::new(Judged::new(observed, self.thresholds, book, self.short_observation));
+        let context = judged.context();
+        let mut report = report_of(&context, judged.found());
+        report.findings = findings(&judged);
+        report.ended = self.endings.observe(&context, judged.found());
+        let observed = context.observed;
         let sampled_at = observed.snapshot.sampled_at;
         if observed.polls == 1 {
             // The memory was of another server.

@@ -3,69 +3,27 @@
 //! Pure, and it decides nothing: it copies facts to where they are shown, puts the worst first, and words nothing but
 //! what [`rules`](crate::rules) hand over.
 
+mod findings;
 mod locks;
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::sync::Arc;
-use std::time::Duration;
-
-use sha2::{Digest, Sha256};
-
 use crate::analysis::report::{
-    Counts, Finding, KeyReport, LeaseReport, LeaseSubject, LeaseTableReport, PoolerReport, ServerReport, Severity,
-    TargetReport, WaitReport,
+    Counts, LeaseReport, LeaseTableReport, PoolerReport, ServerReport, Severity, TargetReport, WaitReport,
 };
-use crate::analysis::{Hold, HolderRef, Observed};
+use crate::analysis::{HolderRef, Observed};
 use crate::keys::key;
-use crate::model::{AdvisoryKey, LeaseRead, LockObject, Pid, Pooler, age};
-use crate::rules::{Context, Draft, Subject, advice, hidden_holders, lease_overdue};
-use crate::silences::silenced;
+use crate::model::{LeaseRead, LockObject, Pid, Pooler, age};
+use crate::rules::{Context, hidden_holders, lease_overdue};
+pub use findings::{Found, Judged, findings};
 pub(crate) use locks::holder_report;
 use locks::{is_long_idle, locks};
 
 /// Lists of keys are cut here; counts never are.
 pub const MOST_KEYS: usize = 1_000;
 
-/// A draft, and what several need to know of it.
-#[derive(Debug)]
-pub struct Found<'a> {
-    /// The draft.
-    pub draft: &'a Draft,
-    /// The finding's id.
-    pub id: String,
-    /// The places of its holds in `Observed::holds`.
-    pub places: Vec<usize>,
-}
-
-impl<'a> Found<'a> {
-    /// The same of each draft.
-    pub fn all(context: &Context<'_>, drafts: &'a [Draft]) -> Vec<Self> {
-        let found = |draft| Self { draft, id: id(context, draft), places: context.places_of_draft(draft) };
-        drafts.iter().map(found).collect()
-    }
-
-    /// Its holds.
-    pub fn holds<'b>(&self, observed: &'b Observed) -> impl Iterator<Item = &'b Hold> {
-        self.places.iter().map(|&place| &observed.holds[place])
-    }
-}
-
-/// The report of a poll.
-pub fn report_of(context: &Context<'_>, found: &[Found<'_>]) -> TargetReport {
+/// The report of a poll, but for its findings.
+pub fn report_of(context: &Context<'_>, found: &[Found]) -> TargetReport {
     let observed = context.observed;
     let snapshot = &observed.snapshot;
-    let mut findings: Vec<Finding> = found.iter().map(|found| finding(context, found)).collect();
-    findings.sort_by_cached_key(|finding| {
-        let waited = finding.longest_wait.map_or(Duration::ZERO, |waited| waited.duration);
-        let held = finding.held.map_or(Duration::ZERO, |held| held.at_least);
-        (
-            finding.silenced.is_some(),
-            std::cmp::Reverse((finding.severity, waited, held)),
-            finding.rule,
-            finding.id.clone(),
-        )
-    });
     TargetReport {
         target: observed.target.clone(),
         failure: None,
@@ -77,7 +35,7 @@ pub fn report_of(context: &Context<'_>, found: &[Found<'_>]) -> TargetReport {
         locks: locks(context, found),
         pools: observed.pools.iter().map(|(pool, _)| pool.clone()).collect(),
         leases: context.observed.snapshot.leases.iter().map(|read| leases(context, read)).collect(),
-        findings,
+        findings: Vec::new(),
         counts: counts(context),
         waits: observed.waiting.keys().filter_map(|&pid| wait(observed, pid)).collect(),
         only_key: None,
@@ -188,115 +146,6 @@ fn pids(holders: &[HolderRef]) -> Vec<Pid> {
             HolderRef::Prepared(_) => None,
         })
         .collect()
-}
-
-fn finding(context: &Context<'_>, found: &Found<'_>) -> Finding {
-    let observed = context.observed;
-    let draft = found.draft;
-    let mut own: Vec<&Hold> = found.holds(observed).collect();
-    own.sort_by_key(|hold| hold.key);
-    // The finding's own hold of a key, else any.
-    let hold_of = |lock: AdvisoryKey| {
-        let own = own[..own.partition_point(|hold| hold.key <= lock)].last().filter(|hold| hold.key == lock);
-        own.copied().or_else(|| observed.holds_on(lock).first())
-    };
-    let key_report = |lock: &AdvisoryKey| match hold_of(*lock) {
-        Some(hold) => Arc::clone(&hold.report),
-        None => Arc::new(KeyReport::new(
-            lock.numbers,
-            observed.snapshot.server.database_name(lock.database).map(Arc::from),
-            &[],
-        )),
-    };
-    let key_reports: Vec<Arc<KeyReport>> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
-    let texts = draft.key_texts.iter().map(|text| Arc::from(text.as_str()));
-    let keys = key_reports.iter().map(|report| Arc::clone(&report.text)).chain(texts).collect();
-    let names = |lock: &AdvisoryKey| hold_of(*lock).map_or(&[][..], |hold| &hold.names);
-    let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
-    Finding {
-        id: found.id.clone(),
-        since: None,
-        silenced: silenced(context, draft, &names),
-        rule: draft.rule,
-        severity: draft.severity,
-        summary: draft.summary.clone(),
-        detail: draft.detail.clone(),
-        key_count: draft.keys.len() + draft.key_texts.len(),
-        database: database(context, draft),
-        keys,
-        key_reports,
-        pids: draft.pids.clone(),
-        gid: draft.gid.clone(),
-        lease: match &draft.subject {
-            Subject::Lease { lease, row } => Some(LeaseSubject { lease: lease.clone(), row: row.clone() }),
-            _ => None,
-        },
-        waiters: draft.waiters.clone(),
-        longest_wait: longest.max_by_key(|waited| waited.duration),
-        held: draft.held,
-        advice: advice::advise(context, draft, &own),
-    }
-}
-
-/// The keys' database, where it is one; else that of the pool or of the subject's sessions.
-fn database(context: &Context<'_>, draft: &Draft) -> Option<String> {
-    let observed = context.observed;
-    let oids: BTreeSet<_> = draft.keys.iter().map(|lock| lock.database).collect();
-    if let (1, Some(&oid)) = (oids.len(), oids.first()) {
-        return observed.snapshot.server.database_name(oid).map(str::to_owned);
-    }
-    if let Subject::Lease { lease, .. } = &draft.subject {
-        let read = observed.snapshot.leases.iter().find(|read| read.lease == *lease)?;
-        return read.outcome.as_ref().ok().map(|leases| leases.database.clone());
-    }
-    if let Subject::Pool(place) = draft.subject {
-        return observed.pools[place].0.database.clone();
-    }
-    None
-}
-
-/// Stable while the situation lasts: made of what identifies the subject, not of what changes.
-pub fn id(context: &Context<'_>, draft: &Draft) -> String {
-    let observed = context.observed;
-    let mut text = format!("{}\n{}\n", observed.target, draft.rule);
-    let session = |text: &mut String, pid: Pid| {
-        let start = observed.backend(pid).and_then(|backend| backend.backend_start);
-        let _ = writeln!(text, "{pid} {}", start.map_or(0, |start| start.timestamp_micros()));
-    };
-    let holder = |text: &mut String, holder: HolderRef| match holder {
-        HolderRef::Session(pid) => session(text, pid),
-        HolderRef::Prepared(id) => {
-            if let Some(prepared) = observed.prepared(id) {
-                let _ = writeln!(text, "{} {}", prepared.transaction, prepared.prepared.timestamp_micros());
-            }
-        }
-    };
-    match &draft.subject {
-        Subject::Holder(one) => holder(&mut text, *one),
-        Subject::Roots(many) => many.iter().for_each(|one| holder(&mut text, *one)),
-        Subject::Pool(place) => {
-            let pool = &observed.pools[*place].0;
-            let _ = writeln!(text, "{:?} {:?} {} {:?}", pool.database, pool.user, pool.application, pool.client_addr);
-        }
-        Subject::Cycle(pids) => pids.iter().for_each(|&pid| session(&mut text, pid)),
-        Subject::HolderEntry(one, entry) => {
-            holder(&mut text, *one);
-            text.push_str(entry);
-        }
-        Subject::Entry(entry) => text.push_str(entry),
-        Subject::Key(lock) => {
-            let _ = writeln!(text, "{} {}", lock.database, key::text(lock.numbers));
-        }
-        Subject::Lease { lease, row } => {
-            let _ = writeln!(text, "{lease} {row:?}");
-        }
-        Subject::Target => {}
-    }
-    let mut id = String::with_capacity(16);
-    for byte in Sha256::digest(text.as_bytes()).iter().take(8) {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
 }
 
 /// The worst severity that counts: silenced findings and mere information do not.

@@ -29,6 +29,7 @@ const PURE: &[&str] = &[
     "quote.rs",
     "units.rs",
     "monitor.rs",
+    "report_of",
     "report_of.rs",
     "silences.rs",
     "endings.rs",

@@ -32,8 +32,6 @@ pub(super) struct Sight<'a> {
     pub prepared: Option<Time>,
     pub before_locks: Time,
     pub now: Moment,
-    /// The last poll.
-    pub last: Option<Moment>,
     /// Who queues for the key.
     pub queue: &'a [Queued<'a>],
 }
@@ -132,18 +130,22 @@ pub(super) struct HoldMemory {
 
 impl HoldMemory {
     /// A lock that the last poll did not show, and its session's statement.
-    pub(super) fn new(sight: &Sight<'_>, statement: Option<Arc<str>>) -> Self {
-        let backend = sight.backend;
-        let certain = match (sight.last, backend.and_then(|backend| backend.query_start)) {
+    pub(super) fn new(
+        now: Moment,
+        last: Option<Moment>,
+        backend: Option<&Backend>,
+        statement: Option<Arc<str>>,
+    ) -> Self {
+        let certain = match (last, backend.and_then(|backend| backend.query_start)) {
             (Some(last), Some(start)) => start > last.server,
             _ => false,
         };
         Self {
-            first_seen: FirstSeen { at: sight.now.server, query: statement, certain },
-            last_without: sight.last.map(|last| last.began),
+            first_seen: FirstSeen { at: now.server, query: statement, certain },
+            last_without: last.map(|last| last.began),
             uncounted: Duration::ZERO,
-            unbroken_since: sight.now,
-            proved: (Duration::ZERO, sight.now.ended),
+            unbroken_since: now,
+            proved: (Duration::ZERO, now.ended),
             proved_session: false,
             first_statement: None,
             other_statement: None,

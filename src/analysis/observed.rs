@@ -1,6 +1,7 @@
 //! What is known after a poll: every hold with its bounds and proofs, every wait with its roots.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,7 +167,7 @@ pub struct Observed {
     /// Since the last poll the server was restarted, or recovered from a crash of one of its processes: all sessions
     /// and their locks were lost.
     pub restarted: bool,
-    /// Every granted advisory row, by key, mode and holder.
+    /// Every granted advisory row, by holder, key and mode.
     pub holds: Vec<Hold>,
     /// Every waiting session.
     pub waiting: BTreeMap<Pid, Waiting>,
@@ -191,8 +192,13 @@ pub struct Observed {
     pub(crate) gids: HashMap<String, usize>,
     /// Who queues for each key, longest wait first, then by pid.
     pub(crate) queues: HashMap<AdvisoryKey, Vec<Pid>>,
-    /// The places of holds, by holder.
-    pub(crate) by_holder: BTreeMap<HolderRef, Vec<usize>>,
+    /// Every holder, in ascending order, and the places of its holds.
+    pub(crate) holders: Vec<(HolderRef, Range<usize>)>,
+    /// The places of holds, by key, mode and holder. With the key itself, for each look into `holds` costs when there
+    /// are very many.
+    pub(crate) by_key: Vec<(AdvisoryKey, LockMode, usize)>,
+    /// The places of holds whose key has a name.
+    pub(crate) named: Vec<usize>,
     /// Waiters by the holder where their chain ends (advisory waits only).
     pub(crate) by_root: BTreeMap<HolderRef, Vec<Pid>>,
     /// Waiters by the cycle that their chain ends in (advisory waits only).
@@ -243,26 +249,32 @@ impl Observed {
         self.pooled.get(&pid).filter(|pooled| pooled.pool_mode.is_shared())
     }
 
-    /// All holds of a key.
-    pub fn holds_on(&self, key: AdvisoryKey) -> &[Hold] {
-        let start = self.holds.partition_point(|hold| hold.key < key);
-        let end = start + self.holds[start..].partition_point(|hold| hold.key == key);
-        &self.holds[start..end]
+    /// All holds of a key, by mode and holder.
+    pub fn holds_on(&self, key: AdvisoryKey) -> impl Iterator<Item = &Hold> + Clone + '_ {
+        let start = self.by_key.partition_point(|(other, ..)| *other < key);
+        let same = self.by_key[start..].iter().take_while(move |(other, ..)| *other == key);
+        same.map(|&(.., place)| &self.holds[place])
+    }
+
+    /// All holds whose key has a name, by holder, key and mode.
+    pub fn named_holds(&self) -> impl Iterator<Item = &Hold> + '_ {
+        self.named.iter().map(|&place| &self.holds[place])
     }
 
     /// All holders.
     pub fn holders(&self) -> impl Iterator<Item = HolderRef> + '_ {
-        self.by_holder.keys().copied()
+        self.holders.iter().map(|(holder, _)| *holder)
     }
 
-    /// All holds of a holder.
-    pub fn holds_of(&self, holder: HolderRef) -> impl Iterator<Item = &Hold> + '_ {
-        self.places_of(holder).iter().map(|&place| &self.holds[place])
+    /// All holds of a holder, by key and mode.
+    pub fn holds_of(&self, holder: HolderRef) -> std::slice::Iter<'_, Hold> {
+        self.holds[self.places_of(holder)].iter()
     }
 
-    /// The places of all holds of a holder in `holds`, in ascending order.
-    pub fn places_of(&self, holder: HolderRef) -> &[usize] {
-        self.by_holder.get(&holder).map_or(&[], Vec::as_slice)
+    /// The places of all holds of a holder in `holds`.
+    pub fn places_of(&self, holder: HolderRef) -> Range<usize> {
+        let found = self.holders.binary_search_by_key(&holder, |(holder, _)| *holder);
+        found.map_or(0..0, |place| self.holders[place].1.clone())
     }
 
     /// Every session that waits for an advisory lock and whose chain ends at this holder.

@@ -1,5 +1,6 @@
 //! The Report: all that any front end shows. It mirrors the JSON of `check --format json`.
 
+mod advice;
 mod finding;
 mod guard;
 mod lease;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use crate::model::{Pid, Time};
 
-pub use finding::{Action, Advice, Finding, Severity};
+pub use advice::{Action, Advice, Adviser, LateAdvice, VERIFY};
+pub use finding::{Finding, Severity};
 pub use guard::{GuardReport, HowLeft, LeftBehind};
 pub use lease::{LeaseReport, LeaseSubject, LeaseTableReport};
 pub use lock::{

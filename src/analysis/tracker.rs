@@ -9,6 +9,7 @@ mod names;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{KeyBook, LookUp};
-use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
-use holds::Remembered;
+use crate::model::{AdvisoryKey, LockMode, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
+use holds::{Holds, Remembered};
 use names::NameMemory;
 pub use state::TrackerState;
 pub(super) use state::{is_plausible, is_plausible_count};
@@ -38,7 +39,7 @@ pub struct TargetNames<'a> {
 }
 
 /// Who a holder is across polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 enum HolderId {
     Session(Pid, Option<Time>),
     Prepared(u32, Time),
@@ -70,8 +71,8 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
-    /// By key, mode and holder.
-    holds: Vec<Remembered>,
+    /// By holder; those of one by key and mode.
+    holds: HashMap<HolderId, Vec<Remembered>>,
     names: NameMemory,
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
@@ -106,12 +107,12 @@ impl Tracker {
         let cycles = graph.cycles.clone();
         let waiting = waiting(&graph, &waited, &snapshot, names);
         let queues = queues(&waiting);
-        let holds = self.holds(&snapshot, &places, &queues, names, now);
+        let (holds, holders) = self.holds(&snapshot, &places, &queues, names, now);
         let queues =
             queues.into_iter().map(|(key, waits)| (key, waits.iter().map(|wait| wait.pid).collect())).collect();
         // Holds and waits say all that the rows said, and there may be very many.
         snapshot.locks = Vec::new();
-        let mut observed = assemble(snapshot, places, holds, waiting, queues, cycles, names);
+        let mut observed = assemble(snapshot, places, (holds, holders), waiting, queues, cycles, names);
         observed.polls = self.polls;
         observed.restarted = restarted;
         observed.observed = now.began.saturating_sub(self.first);
@@ -146,7 +147,7 @@ impl Tracker {
 
     fn count_mismatches(&mut self, observed: &Observed, names: TargetNames<'_>, now: Duration) -> Vec<CountMismatch> {
         let mut holders: HashMap<&str, BTreeSet<HolderRef>> = HashMap::new();
-        for hold in &observed.holds {
+        for hold in observed.named_holds() {
             for entry in hold.names.iter().filter_map(|name| name.entry.as_ref()) {
                 if entry.holders.is_some() {
                     holders.entry(&entry.name).or_default().insert(hold.holder);
@@ -181,10 +182,24 @@ impl Tracker {
 
 /// Rows of owners that the second result set did not show: they ended between the two reads. Our own rows go too.
 fn drop_unknown_owners(snapshot: &mut Snapshot, places: &Places) {
-    snapshot.locks.retain(|row| match row.owner {
+    let is_known = |owner| match owner {
         LockOwner::Backend(pid) => places.backends.contains_key(&pid),
         LockOwner::Prepared(id) => places.prepared.contains_key(&id),
+    };
+    // Rows of one owner mostly stand together.
+    let mut last = None;
+    snapshot.locks.retain(|row| match last {
+        Some((owner, known)) if owner == row.owner => known,
+        _ => last.insert((row.owner, is_known(row.owner))).1,
     });
+}
+
+/// See [`Observed::by_key`].
+fn by_key(holds: &[Hold]) -> Vec<(AdvisoryKey, LockMode, usize)> {
+    let mut order: Vec<_> = holds.iter().enumerate().map(|(place, hold)| (hold.key, hold.mode, place)).collect();
+    // They stand by holder: the place is the holder's order.
+    order.sort_unstable();
+    order
 }
 
 /// Who queues for each key, longest wait first.
@@ -241,16 +256,12 @@ fn waiting(
 fn assemble(
     snapshot: Snapshot,
     places: Places,
-    holds: Vec<Hold>,
+    (holds, holders): Holds,
     waiting: BTreeMap<Pid, Waiting>,
     queues: HashMap<AdvisoryKey, Vec<Pid>>,
     cycles: Vec<Vec<Pid>>,
     names: TargetNames<'_>,
 ) -> Observed {
-    let mut by_holder: BTreeMap<HolderRef, Vec<usize>> = BTreeMap::new();
-    for (place, hold) in holds.iter().enumerate() {
-        by_holder.entry(hold.holder).or_default().push(place);
-    }
     let mut by_root: BTreeMap<HolderRef, Vec<Pid>> = BTreeMap::new();
     let mut by_cycle: Vec<Vec<Pid>> = vec![Vec::new(); cycles.len()];
     for wait in waiting.values().filter(|wait| wait.key().is_some()) {
@@ -261,11 +272,11 @@ fn assemble(
             by_cycle[cycle].push(wait.pid);
         }
     }
-    let session = |holder: &HolderRef| match holder {
+    let session = |(holder, _): &(HolderRef, Range<usize>)| match holder {
         HolderRef::Session(pid) => Some(*pid),
         HolderRef::Prepared(_) => None,
     };
-    let holding: BTreeSet<Pid> = by_holder.keys().filter_map(session).collect();
+    let holding: BTreeSet<Pid> = holders.iter().filter_map(session).collect();
     let waiters: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
     let applications_at = applications_at(&snapshot.backends, &groups);
@@ -279,7 +290,6 @@ fn assemble(
         polls: 0,
         observed: Duration::ZERO,
         restarted: false,
-        holds,
         waiting,
         cycles,
         pools,
@@ -292,8 +302,16 @@ fn assemble(
         groups,
         applications_at,
         accounts,
-        by_holder,
+        by_key: by_key(&holds),
+        named: (0..holds.len()).filter(|&place| !holds[place].names.is_empty()).collect(),
+        holders,
+        holds,
         by_root,
         by_cycle,
     }
+}
+
+/// A list for many to share. Nearly all are empty, and those take no memory of their own.
+fn shared<T>(list: Vec<T>) -> Arc<[T]> {
+    if list.is_empty() { Arc::default() } else { list.into() }
 }

@@ -4,17 +4,15 @@
 //! this process was told where the target is.
 
 use crate::analysis::report::TargetReport;
-use crate::rules::advice::VERIFY;
 
 /// Adds the target's words to each command that verifies.
 pub(super) fn complete(report: &mut TargetReport, words: &str) {
     if words.is_empty() {
         return;
     }
+    let words = words.into();
     for finding in &mut report.findings {
-        for step in finding.advice.steps.iter_mut().filter(|step| step.starts_with(VERIFY)) {
-            step.push_str(words);
-        }
+        finding.advice.complete(&words);
     }
 }
 
@@ -22,6 +20,7 @@ pub(super) fn complete(report: &mut TargetReport, words: &str) {
 mod tests {
     use super::*;
     use crate::render::fixture::example;
+    use crate::rules::advice::VERIFY;
 
     #[test]
     fn only_the_command_that_verifies_is_completed() {

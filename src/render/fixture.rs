@@ -148,7 +148,8 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
             sql: None,
             caveats: Vec::new(),
             prevent: Vec::new(),
-        },
+        }
+        .into(),
     }
 }
 

@@ -291,7 +291,7 @@ impl<'a> From<&'a Finding> for FindingObject<'a> {
             waiters: &finding.waiters,
             longest_wait_seconds: finding.longest_wait.and_then(waited),
             held_seconds: finding.held.map(Bounds::from),
-            advice: AdviceObject::from(&finding.advice),
+            advice: AdviceObject::from(&*finding.advice),
         }
     }
 }

@@ -4,28 +4,27 @@ use std::sync::Arc;
 
 use super::{Found, pids};
 use crate::analysis::report::{HolderPooler, HolderReport, LockReport, ScopeReport, WaiterReport};
-use crate::analysis::{Hold, HoldScope, HolderRef, Observed};
+use crate::analysis::{HoldScope, HolderRef, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
 use crate::rules::Context;
 
 /// The locks of a poll, and what findings name them.
-pub(super) fn locks(context: &Context<'_>, found: &[Found<'_>]) -> Vec<LockReport> {
+pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let observed = context.observed;
     let (keys, rules) = named(observed.holds.len(), found);
-    let mut holders: Vec<Option<Arc<HolderReport>>> = vec![None; observed.holds.len()];
-    for holder in observed.holders() {
-        let report = Arc::new(holder_report(context, holder));
-        for &place in observed.places_of(holder) {
-            holders[place] = Some(Arc::clone(&report));
-        }
+    let mut holders: Vec<Arc<HolderReport>> = Vec::with_capacity(observed.holds.len());
+    for (holder, places) in &observed.holders {
+        let report = Arc::new(holder_report(context, *holder));
+        holders.extend(places.clone().map(|_| Arc::clone(&report)));
     }
     let mut waiters = waiters(observed);
     let mut order: Vec<usize> = (0..observed.holds.len()).collect();
-    // Those in findings first, and of a hoard's thousands the least: the list may be cut behind.
-    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
+    // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
+    // holder.
+    order.sort_by_cached_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
     let lock = |place: usize| {
         let hold = &observed.holds[place];
-        Some(LockReport {
+        LockReport {
             key: Arc::clone(&hold.report),
             mode: hold.mode.name(),
             scope: match hold.scope {
@@ -36,16 +35,16 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found<'_>]) -> Vec<LockRepor
             hold_expected: hold.expected,
             held: hold.held,
             first_seen: hold.first_seen.clone(),
-            holder: holders[place].take()?,
+            holder: Arc::clone(&holders[place]),
             waiters: std::mem::take(&mut waiters[place]),
             rules: Arc::clone(&rules[place]),
-        })
+        }
     };
-    order.into_iter().filter_map(lock).collect()
+    order.into_iter().map(lock).collect()
 }
 
 /// For each hold the number of keys of the smallest finding that names it, and the rules of all that do.
-fn named(holds: usize, found: &[Found<'_>]) -> (Vec<usize>, Vec<Arc<[&'static str]>>) {
+fn named(holds: usize, found: &[Found]) -> (Vec<usize>, Vec<Arc<[&'static str]>>) {
     let mut keys = vec![usize::MAX; holds];
     let mut rules: Vec<Arc<[&'static str]>> = vec![Arc::default(); holds];
     for one in found {
@@ -66,19 +65,21 @@ fn named(holds: usize, found: &[Found<'_>]) -> (Vec<usize>, Vec<Arc<[&'static st
     (keys, rules)
 }
 
-/// For each hold who queues for its key. Holds of one key stand side by side, and share the list.
+/// For each hold who queues for its key. Holds of one key share the list.
 fn waiters(observed: &Observed) -> Vec<Arc<[WaiterReport]>> {
+    let mut waiters: Vec<Arc<[WaiterReport]>> = vec![Arc::default(); observed.holds.len()];
+    let mut waited_for: Vec<usize> =
+        (0..waiters.len()).filter(|&place| !observed.holds[place].waiters.is_empty()).collect();
+    waited_for.sort_by_key(|&place| observed.holds[place].key);
     let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
-    let of = |hold: &'_ Hold| hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect();
-    let holds = observed.holds.iter();
-    holds
-        .map(|hold| {
-            if last.0 != &*hold.waiters {
-                last = (&hold.waiters, of(hold));
-            }
-            Arc::clone(&last.1)
-        })
-        .collect()
+    for place in waited_for {
+        let hold = &observed.holds[place];
+        if last.0 != &*hold.waiters {
+            last = (&hold.waiters, hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect());
+        }
+        waiters[place] = Arc::clone(&last.1);
+    }
+    waiters
 }
 
 /// Idle for the idle threshold or longer.

@@ -115,8 +115,8 @@ fn severity(context: &Context<'_>, waiters: &[Pid], keys: &BTreeSet<AdvisoryKey>
     let tenth = context.observed.snapshot.server.max_connections.div_ceil(10) as usize;
     let many = unwanted >= CRITICAL_WAITERS || (unwanted >= 3 && unwanted >= tenth);
     let work = keys.iter().all(|key| {
-        let holds = context.observed.holds_on(*key);
-        !holds.is_empty() && holds.iter().all(Context::is_work)
+        let mut holds = context.observed.holds_on(*key).peekable();
+        holds.peek().is_some() && holds.all(Context::is_work)
     });
     if many && !work { Severity::Critical } else { Severity::Warning }
 }

@@ -14,7 +14,7 @@ type Entries<'a, 'b> = BTreeMap<(HolderRef, &'b str), (&'a Arc<Entry>, Vec<&'a H
 /// The holds of each (holder, dictionary entry), in a stable order. Extension keys take no part.
 pub(super) fn by_entry<'a>(context: &Context<'a>) -> Vec<(HolderRef, &'a Arc<Entry>, Vec<&'a Hold>)> {
     let mut found: Entries<'_, '_> = BTreeMap::new();
-    for hold in context.observed.holds.iter().filter(|hold| !hold.key.numbers.is_extension()) {
+    for hold in context.observed.named_holds().filter(|hold| !hold.key.numbers.is_extension()) {
         for entry in hold.names.iter().filter_map(|name| name.entry.as_ref()) {
             let (_, holds) = found.entry((hold.holder, &entry.name)).or_insert_with(|| (entry, Vec::new()));
             holds.push(hold);

@@ -153,7 +153,6 @@ impl<'a> Context<'a> {
         sessions
             .chain(prepared.map(|prepared| HolderRef::Prepared(prepared.virtualtransaction)))
             .flat_map(|holder| observed.places_of(holder))
-            .copied()
             .filter(|&place| draft.keys.binary_search(&observed.holds[place].key).is_ok())
             .collect()
     }

@@ -19,10 +19,13 @@ impl Rule for KeyCollision {
 
     fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
         let mut colliding: BTreeMap<AdvisoryKey, Vec<&Hold>> = BTreeMap::new();
-        for hold in context.observed.holds.iter().filter(|hold| context.is_judged(hold)) {
+        for hold in context.observed.named_holds().filter(|hold| context.is_judged(hold)) {
             if hold.names.iter().filter(|name| name.source == Source::Dictionary).count() > 1 {
                 colliding.entry(hold.key).or_default().push(hold);
             }
+        }
+        for holds in colliding.values_mut() {
+            holds.sort_by_key(|hold| hold.mode);
         }
         colliding
             .into_iter()

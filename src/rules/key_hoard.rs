@@ -23,10 +23,11 @@ impl Rule for KeyHoard {
             .holders()
             .filter_map(|holder| {
                 let HolderRef::Session(pid) = holder else { return None };
-                let holds = context.judged_holds(holder);
-                if holds.len() < context.thresholds.hoard {
+                // Most sessions hold few: those need no look at each lock.
+                if context.observed.places_of(holder).len() < context.thresholds.hoard {
                     return None;
                 }
+                let holds = context.judged_holds(holder);
                 let mut draft =
                     Draft::new(self.name(), Subject::Holder(holder), Severity::Warning, Action::Investigate)
                         .with_holds(&holds);

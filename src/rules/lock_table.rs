@@ -1,7 +1,5 @@
 //! `lock-table-pressure` and `lock-table-full`: the shared lock table, and who takes most of it.
 
-use std::collections::BTreeMap;
-
 use super::{Context, Draft, Rule, Subject, words};
 use crate::analysis::report::{Action, Severity};
 use crate::analysis::{Hold, HolderRef};
@@ -58,12 +56,9 @@ impl Rule for LockTableFull {
 
 /// The session with the most advisory locks, and how many.
 fn most<'a>(context: &Context<'a>) -> Option<(HolderRef, Vec<&'a Hold>)> {
-    let mut counts: BTreeMap<HolderRef, usize> = BTreeMap::new();
-    for hold in &context.observed.holds {
-        *counts.entry(hold.holder).or_default() += 1;
-    }
-    let (holder, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some((holder, context.observed.holds_of(holder).collect()))
+    let observed = context.observed;
+    let holder = observed.holders().max_by_key(|holder| observed.places_of(*holder).len())?;
+    Some((holder, observed.holds_of(holder).collect()))
 }
 
 fn hog(context: &Context<'_>) -> String {

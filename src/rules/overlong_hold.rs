@@ -45,11 +45,12 @@ type Limited<'a> = (HolderRef, String, Duration, Vec<&'a Hold>);
 
 fn by_holder_entry<'a>(context: &Context<'a>) -> Vec<Limited<'a>> {
     let mut found: BTreeMap<(HolderRef, &str), (Duration, Vec<&Hold>)> = BTreeMap::new();
-    for hold in context.observed.holds.iter().filter(|hold| !hold.key.numbers.is_extension()) {
-        for entry in hold.holder_entries.iter() {
-            if let Some(max_hold) = entry.max_hold {
-                found.entry((hold.holder, &entry.name)).or_insert((max_hold, Vec::new())).1.push(hold);
-            }
+    for holder in context.observed.holders() {
+        // All holds of a holder share them.
+        let entries = context.observed.holds_of(holder).next().map_or(&[][..], |hold| &hold.holder_entries);
+        for (entry, max_hold) in entries.iter().filter_map(|entry| Some((entry, entry.max_hold?))) {
+            let holds = context.observed.holds_of(holder).filter(|hold| !hold.key.numbers.is_extension());
+            found.entry((holder, &entry.name)).or_insert((max_hold, Vec::new())).1.extend(holds);
         }
     }
     found.into_iter().map(|((holder, name), (max, holds))| (holder, name.to_owned(), max, holds)).collect()

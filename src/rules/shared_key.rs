@@ -20,7 +20,8 @@ impl Rule for SharedKey {
 
     fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
         let mut shared: BTreeMap<AdvisoryKey, (Vec<&Hold>, Vec<Pid>)> = BTreeMap::new();
-        for hold in context.observed.holds.iter().filter(|hold| context.is_judged(hold)) {
+        let waited_for = context.observed.holds.iter().filter(|hold| !hold.waiters.is_empty());
+        for hold in waited_for.filter(|hold| context.is_judged(hold)) {
             let strangers: Vec<Pid> = hold
                 .waiters
                 .iter()
@@ -32,6 +33,9 @@ impl Rule for SharedKey {
                 holds.push(hold);
                 waiters.extend(strangers);
             }
+        }
+        for (holds, _) in shared.values_mut() {
+            holds.sort_by_key(|hold| hold.mode);
         }
         shared
             .into_iter()

@@ -15,8 +15,11 @@ impl Rule for StandbyLock {
     }
 
     fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
+        if !context.observed.snapshot.server.in_recovery {
+            return Vec::new();
+        }
         let holds: Vec<&Hold> = context.observed.holds.iter().filter(|hold| context.is_judged(hold)).collect();
-        if !context.observed.snapshot.server.in_recovery || holds.is_empty() {
+        if holds.is_empty() {
             return Vec::new();
         }
         let mut draft = Draft::new(self.name(), Subject::Target, Severity::Info, Action::None).with_holds(&holds);

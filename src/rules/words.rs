@@ -33,7 +33,7 @@ pub fn key_label(key: AdvisoryKey, names: &[Name]) -> String {
 /// The draft's keys, as `612001 "nightly-report" and 2 more`.
 pub fn keys_label(context: &Context<'_>, keys: &[AdvisoryKey]) -> String {
     let Some(&first) = keys.first() else { return "no key".to_owned() };
-    let names = context.observed.holds_on(first).first().map_or(&[][..], |hold| &hold.names);
+    let names = context.observed.holds_on(first).next().map_or(&[][..], |hold| &hold.names);
     let label = key_label(first, names);
     match keys.len() {
         1 => label,

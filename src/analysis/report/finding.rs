@@ -1,9 +1,8 @@
-//! A finding and what to do about it.
+//! A finding.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{HeldFor, KeyReport, LeaseSubject, Waited};
+use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, Waited};
 use crate::model::{Pid, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
@@ -32,58 +31,6 @@ impl Severity {
             Self::Critical => "critical",
         }
     }
-}
-
-/// What a person may do about a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// End the session, guarded.
-    Terminate,
-    /// Cancel a waiter, guarded.
-    CancelWaiter,
-    /// Ask the transaction manager, then finish the prepared transaction.
-    FinishPrepared,
-    /// Let PgBouncer replace its server connections, or end the session, guarded.
-    ReconnectPooler,
-    /// Grant our role what it needs.
-    Grant,
-    /// Mend the dictionary.
-    FixDictionary,
-    /// Look first: it may be work.
-    Investigate,
-    /// Nothing to do.
-    None,
-}
-
-impl Action {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Terminate => "terminate",
-            Self::CancelWaiter => "cancel-waiter",
-            Self::FinishPrepared => "finish-prepared",
-            Self::ReconnectPooler => "reconnect-pooler",
-            Self::Grant => "grant",
-            Self::FixDictionary => "fix-dictionary",
-            Self::Investigate => "investigate",
-            Self::None => "none",
-        }
-    }
-}
-
-/// What to do about a finding, in words and as a statement that a person may run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
-    /// Which kind of thing to do.
-    pub action: Action,
-    /// In this order, one sentence each.
-    pub steps: Vec<String>,
-    /// One statement, guarded: it does nothing once the situation has changed.
-    pub sql: Option<String>,
-    /// What to know before.
-    pub caveats: Vec<String>,
-    /// How to prevent it.
-    pub prevent: Vec<Cow<'static, str>>,
 }
 
 /// One finding.
@@ -124,5 +71,5 @@ pub struct Finding {
     /// How long the keys have been held: the longest.
     pub held: Option<HeldFor>,
     /// What to do.
-    pub advice: Advice,
+    pub advice: LateAdvice,
 }

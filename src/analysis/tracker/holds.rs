@@ -1,32 +1,33 @@
 //! The holds of a poll: each granted advisory row joined to what is remembered of it, named, and put in order.
 //!
-//! The memory is kept in the order of keys, and the rows are brought into it: one pass through both finds for each row
-//! its memory.
+//! Holder by holder, for rules look at holders: what they read together lies together, however many locks there are.
+//! Most holders have the locks that they had in the last poll, and their memory stays where it is.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::iter::Peekable;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::names::Known;
-use super::{HolderId, Places, TargetNames, Tracker};
+use super::{HolderId, Places, TargetNames, Tracker, shared};
 use crate::analysis::hold_memory::{Beside, HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Waiting};
 use crate::keys::{HolderEntry, KeyBook};
 use crate::model::{
-    AdvisoryKey, Backend, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction, Snapshot,
+    AdvisoryKey, Backend, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction, Snapshot, Time,
 };
 
-/// Which hold it is, in the order of the memory.
-pub(super) type HoldId = (AdvisoryKey, LockMode, HolderId);
+/// Which of a holder's locks it is, in the order of the memory.
+type LockId = (AdvisoryKey, LockMode);
+
+/// All holds, and which are whose.
+pub(super) type Holds = (Vec<Hold>, Vec<(HolderRef, Range<usize>)>);
 
 /// What is remembered of one hold.
 #[derive(Debug)]
 pub(super) struct Remembered {
-    pub id: HoldId,
-    /// Boxed: it is large, and each poll makes a new list.
-    pub memory: Box<HoldMemory>,
+    pub id: LockId,
+    pub memory: HoldMemory,
     /// Its names; nothing in a memory from an earlier process.
     pub known: Option<Known>,
 }
@@ -44,25 +45,44 @@ struct Owner<'a> {
     application: Option<Arc<[Box<str>]>>,
     /// The `[[holder]]` entries that cover it.
     entries: Arc<[Arc<HolderEntry>]>,
-    /// Its statement, once it is wanted.
-    statement: OnceCell<Option<Arc<str>>>,
+    /// Its granted advisory rows, by key and mode.
+    rows: Vec<(LockId, &'a LockRow)>,
 }
 
 impl Owner<'_> {
-    fn statement(&self) -> Option<Arc<str>> {
-        let query = || self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
-        self.statement.get_or_init(query).clone()
+    /// What is remembered of its locks, one for each row, from what was remembered after the last poll.
+    fn recall(&self, before: Vec<Remembered>, now: Moment, last: Option<Moment>) -> Vec<Remembered> {
+        let ids = || self.rows.iter().map(|(id, _)| *id);
+        if ids().eq(before.iter().map(|remembered| remembered.id)) {
+            return before;
+        }
+        let statement: Option<Arc<str>> = self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
+        let mut before = before.into_iter().peekable();
+        ids()
+            .map(|id| {
+                while before.next_if(|remembered| remembered.id < id).is_some() {}
+                before.next_if(|remembered| remembered.id == id).unwrap_or_else(|| Remembered {
+                    id,
+                    memory: HoldMemory::new(now, last, self.backend, statement.clone()),
+                    known: None,
+                })
+            })
+            .collect()
     }
-}
 
-/// One granted advisory row.
-struct Row<'a> {
-    key: AdvisoryKey,
-    /// That of the lock: rows are sorted by it, and the lock itself lies elsewhere.
-    mode: LockMode,
-    /// The place of its owner.
-    owner: usize,
-    lock: &'a LockRow,
+    /// What a poll shows of one of its locks.
+    fn sight<'b>(&'b self, row: &'b LockRow, queue: &'b Queue<'_>, before_locks: Time, now: Moment) -> Sight<'b> {
+        Sight {
+            row,
+            backend: self.backend,
+            began_no_statement: self.began_no_statement,
+            application: self.application.as_ref(),
+            prepared: self.prepared.map(|prepared| prepared.prepared),
+            before_locks,
+            now,
+            queue: &queue.waits,
+        }
+    }
 }
 
 /// The queue for one key.
@@ -85,7 +105,7 @@ impl Queue<'_> {
 }
 
 impl Tracker {
-    /// Takes in the granted advisory rows: by key, mode and holder.
+    /// Takes in the granted advisory rows: by holder, key and mode.
     pub(super) fn holds(
         &mut self,
         snapshot: &Snapshot,
@@ -93,76 +113,68 @@ impl Tracker {
         queues: &HashMap<AdvisoryKey, Vec<&Waiting>>,
         names: TargetNames<'_>,
         now: Moment,
-    ) -> Vec<Hold> {
+    ) -> Holds {
         let same_names = self.names.begin(snapshot, names.book);
-        let (rows, owners) = self.rows(snapshot, places, names.book);
+        let owners = self.owners(snapshot, places, names.book);
         let queues: HashMap<AdvisoryKey, Queue<'_>> =
             queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
         let nobody = Queue::default();
-        let mut before = std::mem::take(&mut self.holds).into_iter().peekable();
-        let mut after = Vec::with_capacity(rows.len());
-        let mut holds = Vec::with_capacity(rows.len());
-        for Row { key, mode, owner, lock } in rows {
-            let owner = &owners[owner];
-            let queue = queues.get(&key).unwrap_or(&nobody);
-            let sight = Sight {
-                row: lock,
-                backend: owner.backend,
-                began_no_statement: owner.began_no_statement,
-                application: owner.application.as_ref(),
-                prepared: owner.prepared.map(|prepared| prepared.prepared),
-                before_locks: snapshot.before_locks,
-                now,
-                last: self.last,
-                queue: &queue.waits,
-            };
-            let id = (key, mode, owner.id);
-            let (mut memory, known) = match recall(&mut before, &id) {
-                Some(remembered) => (remembered.memory, remembered.known),
-                None => (Box::new(HoldMemory::new(&sight, owner.statement())), None),
-            };
-            memory.see(&sight);
-            let known = match known {
-                Some(known) if same_names && owner.same_words => known,
-                known => self.names.look_up(key, owner.backend, names, known),
-            };
-            let beside = Beside {
-                key,
-                holder: owner.holder,
-                names: Arc::clone(&known.names),
-                report: Arc::clone(&known.report),
-                holder_entries: Arc::clone(&owner.entries),
-                waiters: queue.but(owner.holder),
-            };
-            holds.push(memory.hold(&sight, beside, self.polls));
-            after.push(Remembered { id, memory, known: Some(known) });
+        let mut before = std::mem::take(&mut self.holds);
+        let mut holds = Vec::with_capacity(owners.iter().map(|owner| owner.rows.len()).sum());
+        let mut holders = Vec::with_capacity(owners.len());
+        self.holds.reserve(owners.len());
+        for owner in &owners {
+            let first = holds.len();
+            let mut memory = owner.recall(before.remove(&owner.id).unwrap_or_default(), now, self.last);
+            for (((key, _), row), Remembered { memory, known, .. }) in owner.rows.iter().zip(&mut memory) {
+                let queue = queues.get(key).unwrap_or(&nobody);
+                let sight = owner.sight(row, queue, snapshot.before_locks, now);
+                memory.see(&sight);
+                let known = match known.take() {
+                    Some(same) if same_names && owner.same_words => known.insert(same),
+                    before => known.insert(self.names.look_up(*key, owner.backend, names, before)),
+                };
+                let beside = Beside {
+                    key: *key,
+                    holder: owner.holder,
+                    names: Arc::clone(&known.names),
+                    report: Arc::clone(&known.report),
+                    holder_entries: Arc::clone(&owner.entries),
+                    waiters: queue.but(owner.holder),
+                };
+                holds.push(memory.hold(&sight, beside, self.polls));
+            }
+            holders.push((owner.holder, first..holds.len()));
+            self.holds.insert(owner.id, memory);
         }
-        self.holds = after;
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
-        // Only prepared transactions are in another order here.
-        holds.sort_by_key(|hold| (hold.key, hold.mode, hold.holder));
-        holds
+        (holds, holders)
     }
 
-    /// The granted advisory rows in the order of the memory, and their owners.
-    fn rows<'a>(&self, snapshot: &'a Snapshot, places: &Places, book: &KeyBook) -> (Vec<Row<'a>>, Vec<Owner<'a>>) {
+    /// Who owns granted advisory rows, in the order of holders.
+    fn owners<'a>(&self, snapshot: &'a Snapshot, places: &Places, book: &KeyBook) -> Vec<Owner<'a>> {
         let mut owners: Vec<Owner<'_>> = Vec::new();
         let mut known: HashMap<LockOwner, usize> = HashMap::new();
-        let mut rows = Vec::with_capacity(snapshot.locks.len());
+        // Rows of one owner mostly stand together.
+        let mut last: Option<(LockOwner, usize)> = None;
         for row in snapshot.locks.iter().filter(|row| row.granted) {
             let LockObject::Advisory(key) = row.object else { continue };
-            let owner = known.get(&row.owner).copied().or_else(|| {
+            let same = last.filter(|(owner, _)| *owner == row.owner).map(|(_, place)| place);
+            let place = same.or_else(|| known.get(&row.owner).copied()).or_else(|| {
                 owners.push(self.owner(row.owner, snapshot, places, book)?);
                 known.insert(row.owner, owners.len() - 1);
                 Some(owners.len() - 1)
             });
-            rows.extend(owner.map(|owner| Row { key, mode: row.mode, owner, lock: row }));
+            last = place.map(|place| (row.owner, place));
+            if let Some(place) = place {
+                owners[place].rows.push(((key, row.mode), row));
+            }
         }
-        rows.sort_by(|one, other| {
-            let by_key = (one.key, one.mode).cmp(&(other.key, other.mode));
-            by_key.then_with(|| owners[one.owner].id.cmp(&owners[other.owner].id))
-        });
-        (rows, owners)
+        for owner in &mut owners {
+            owner.rows.sort_by_key(|(id, _)| *id);
+        }
+        owners.sort_unstable_by_key(|owner| owner.holder);
+        owners
     }
 
     fn owner<'a>(
@@ -202,7 +214,7 @@ impl Tracker {
                 Arc::from([name])
             }),
             entries: holder_entries(backend, prepared, book),
-            statement: OnceCell::new(),
+            rows: Vec::new(),
         })
     }
 
@@ -214,12 +226,6 @@ impl Tracker {
         };
         Queue { waits: waits.iter().map(queued).collect(), pids: waits.iter().map(|wait| wait.pid).collect() }
     }
-}
-
-/// What is remembered of this hold. Whatever stands before it in the memory is gone.
-fn recall(before: &mut Peekable<impl Iterator<Item = Remembered>>, id: &HoldId) -> Option<Remembered> {
-    while before.next_if(|remembered| remembered.id < *id).is_some() {}
-    before.next_if(|remembered| remembered.id == *id)
 }
 
 /// The `[[holder]]` entries that cover a holder. A prepared transaction has an owner and a database, and neither
@@ -239,5 +245,5 @@ fn holder_entries(
         (None, Some(prepared)) => entry.matches(None, Some(&prepared.owner), Some(&prepared.database), None),
         (None, None) => false,
     };
-    book.holders().iter().filter(covers).map(Arc::clone).collect()
+    shared(book.holders().iter().filter(covers).map(Arc::clone).collect())
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::TargetNames;
+use super::{TargetNames, shared};
 use crate::analysis::report::KeyReport;
 use crate::keys::{KeyBook, LookUp, Name};
 use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
@@ -97,7 +97,7 @@ impl NameMemory {
             user: backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default(),
             query: backend.and_then(|backend| backend.query.as_deref()).unwrap_or_default(),
         };
-        let names: Arc<[Name]> = target.book.names(key.numbers, known).into();
+        let names = shared(target.book.names(key.numbers, known));
         match before {
             Some(before)
                 if names.is_empty() && before.names.is_empty() && before.report.database.as_ref() == database =>

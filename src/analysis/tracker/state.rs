@@ -32,7 +32,7 @@ pub struct TrackerState {
     last: Moment,
     server_started: Time,
     checkpointer_started: Option<Time>,
-    holds: Vec<(AdvisoryKey, LockMode, HolderId, Box<HoldMemory>)>,
+    holds: Vec<(AdvisoryKey, LockMode, HolderId, HoldMemory)>,
     backends: BTreeMap<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: BTreeMap<String, Duration>,
@@ -74,17 +74,22 @@ impl Tracker {
 
     /// The memory, once there was a poll.
     pub fn state(&self) -> Option<TrackerState> {
-        let holds = self
-            .holds
-            .iter()
-            .map(|Remembered { id: (key, mode, holder), memory, .. }| (*key, *mode, *holder, memory.clone()));
+        let of_holder = |(holder, holds): (&HolderId, &Vec<Remembered>)| {
+            let holder = *holder;
+            let all = holds
+                .iter()
+                .map(move |Remembered { id: (key, mode), memory, .. }| (*key, *mode, holder, memory.clone()));
+            all.collect::<Vec<_>>()
+        };
+        let mut holds: Vec<_> = self.holds.iter().flat_map(of_holder).collect();
+        holds.sort_by_key(|(key, mode, holder, _)| (*key, *mode, *holder));
         Some(TrackerState {
             polls: self.polls,
             first: self.first,
             last: self.last?,
             server_started: self.server_started?,
             checkpointer_started: self.checkpointer_started,
-            holds: holds.collect(),
+            holds,
             backends: self.backends.iter().map(|(pid, memory)| (*pid, *memory)).collect(),
             waits: self.waits.clone(),
             mismatches: self.mismatches.iter().map(|(name, since)| (name.clone(), *since)).collect(),
@@ -104,16 +109,14 @@ impl Tracker {
         self.last = Some(state.last);
         self.server_started = Some(state.server_started);
         self.checkpointer_started = state.checkpointer_started;
-        self.holds = state
-            .holds
-            .into_iter()
-            .map(|(key, mode, holder, mut memory)| {
-                memory.allow_for(uncounted);
-                Remembered { id: (key, mode, holder), memory, known: None }
-            })
-            .collect();
-        // A file may have them in any order.
-        self.holds.sort_by_key(|remembered| remembered.id);
+        for (key, mode, holder, mut memory) in state.holds {
+            memory.allow_for(uncounted);
+            self.holds.entry(holder).or_default().push(Remembered { id: (key, mode), memory, known: None });
+        }
+        for holds in self.holds.values_mut() {
+            // A file may have them in any order.
+            holds.sort_by_key(|remembered| remembered.id);
+        }
         self.backends = state.backends.into_iter().collect();
         self.waits = state.waits;
         self.mismatches = state.mismatches.into_iter().collect();

@@ -175,7 +175,6 @@ impl<'a> Facts<'a> {
             .context
             .observed
             .holds_on(key)
-            .iter()
             .filter(|hold| hold.holder != but && hold.mode.conflicts_with(mode))
             .map(|hold| hold.holder)
             .collect();

@@ -28,13 +28,11 @@ use std::cmp::Reverse;
 
 use super::{Context, Draft};
 use crate::analysis::Hold;
+pub use crate::analysis::report::VERIFY;
 use crate::analysis::report::{Action, Advice};
 use crate::model::BackendState;
 use facts::Facts;
 use statement::{Holding, Queued};
-
-/// What the step that says how to verify begins with: a front end may set it apart.
-pub const VERIFY: &str = "Verify:\n";
 
 /// More sessions than this do not fit into one statement that a person can read.
 const AT_ONCE: usize = 20;

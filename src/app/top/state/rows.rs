@@ -120,7 +120,7 @@ impl State {
             let leases = leases::rows(target, report).into_iter();
             found.extend(leases.map(|(severity, row)| ((Reverse(severity), Reverse(0)), row)));
         }
-        // Equal ones stay in the Report's order: by key, then leases by their expiry.
+        // Equal ones stay in the Report's order: by holder, then leases by their expiry.
         found.sort_by_key(|(urgency, _)| *urgency);
         self.hidden = hidden;
         found.into_iter().map(|(_, row)| row).collect()

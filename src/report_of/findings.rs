@@ -1,0 +1,206 @@
+//! The findings of a Report, and what is kept of a poll to word their advice later.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::MOST_KEYS;
+use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject};
+use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
+use crate::keys::{KeyBook, key};
+use crate::model::{AdvisoryKey, Pid};
+use crate::rules::{self, Context, Draft, Subject, advice};
+use crate::silences::silenced;
+
+/// A draft, and what several need to know of it.
+#[derive(Debug)]
+pub struct Found {
+    /// The draft.
+    pub draft: Draft,
+    /// The finding's id.
+    pub id: String,
+    /// The places of its holds in `Observed::holds`.
+    pub places: Vec<usize>,
+}
+
+impl Found {
+    fn new(context: &Context<'_>, draft: Draft) -> Self {
+        Self { id: id(context, &draft), places: context.places_of_draft(&draft), draft }
+    }
+
+    /// Its holds, by key.
+    pub fn holds<'a>(&self, observed: &'a Observed) -> Vec<&'a Hold> {
+        let mut holds: Vec<&Hold> = self.places.iter().map(|&place| &observed.holds[place]).collect();
+        holds.sort_by_key(|hold| hold.key);
+        holds
+    }
+}
+
+/// All that was known and found after a poll. The findings of its Report share it: their advice is worded from it.
+#[derive(Debug)]
+pub struct Judged {
+    observed: Observed,
+    thresholds: Thresholds,
+    book: Arc<KeyBook>,
+    short_observation: bool,
+    found: Vec<Found>,
+}
+
+impl Judged {
+    /// Judges by all rules. `short_observation`: see [`Context::short_observation`].
+    pub fn new(observed: Observed, thresholds: Thresholds, book: Arc<KeyBook>, short_observation: bool) -> Self {
+        let mut judged = Self { observed, thresholds, book, short_observation, found: Vec::new() };
+        let context = judged.context();
+        judged.found = rules::judge(&context).into_iter().map(|draft| Found::new(&context, draft)).collect();
+        judged
+    }
+
+    /// What a rule may look at.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            observed: &self.observed,
+            thresholds: &self.thresholds,
+            book: &self.book,
+            short_observation: self.short_observation,
+        }
+    }
+
+    /// What rules have found.
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+}
+
+impl Adviser for Judged {
+    fn advise(&self, number: usize) -> Advice {
+        let found = &self.found[number];
+        advice::advise(&self.context(), &found.draft, &found.holds(&self.observed))
+    }
+}
+
+/// The findings, the worst first.
+pub fn findings(judged: &Arc<Judged>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = (0..judged.found.len()).map(|number| finding(judged, number)).collect();
+    findings.sort_by_cached_key(|finding| {
+        let waited = finding.longest_wait.map_or(Duration::ZERO, |waited| waited.duration);
+        let held = finding.held.map_or(Duration::ZERO, |held| held.at_least);
+        (
+            finding.silenced.is_some(),
+            std::cmp::Reverse((finding.severity, waited, held)),
+            finding.rule,
+            finding.id.clone(),
+        )
+    });
+    findings
+}
+
+fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
+    let (context, found) = (&judged.context(), &judged.found[number]);
+    let (observed, draft) = (context.observed, &found.draft);
+    let own = found.holds(observed);
+    // The finding's own hold of a key, else any.
+    let hold_of = |lock: AdvisoryKey| {
+        let own = own[..own.partition_point(|hold| hold.key <= lock)].last().filter(|hold| hold.key == lock);
+        own.copied().or_else(|| observed.holds_on(lock).next())
+    };
+    let key_report = |lock: &AdvisoryKey| match hold_of(*lock) {
+        Some(hold) => Arc::clone(&hold.report),
+        None => Arc::new(KeyReport::new(
+            lock.numbers,
+            observed.snapshot.server.database_name(lock.database).map(Arc::from),
+            &[],
+        )),
+    };
+    let key_reports: Vec<Arc<KeyReport>> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
+    let texts = draft.key_texts.iter().map(|text| Arc::from(text.as_str()));
+    let keys = key_reports.iter().map(|report| Arc::clone(&report.text)).chain(texts).collect();
+    let names = |lock: &AdvisoryKey| hold_of(*lock).map_or(&[][..], |hold| &hold.names);
+    let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
+    Finding {
+        id: found.id.clone(),
+        since: None,
+        silenced: silenced(context, draft, &names),
+        rule: draft.rule,
+        severity: draft.severity,
+        summary: draft.summary.clone(),
+        detail: draft.detail.clone(),
+        key_count: draft.keys.len() + draft.key_texts.len(),
+        database: database(context, draft),
+        keys,
+        key_reports,
+        pids: draft.pids.clone(),
+        gid: draft.gid.clone(),
+        lease: match &draft.subject {
+            Subject::Lease { lease, row } => Some(LeaseSubject { lease: lease.clone(), row: row.clone() }),
+            _ => None,
+        },
+        waiters: draft.waiters.clone(),
+        longest_wait: longest.max_by_key(|waited| waited.duration),
+        held: draft.held,
+        advice: LateAdvice::new(Arc::clone(judged) as Arc<dyn Adviser>, number),
+    }
+}
+
+/// The keys' database, where it is one; else that of the pool or of the subject's sessions.
+fn database(context: &Context<'_>, draft: &Draft) -> Option<String> {
+    let observed = context.observed;
+    let oids: BTreeSet<_> = draft.keys.iter().map(|lock| lock.database).collect();
+    if let (1, Some(&oid)) = (oids.len(), oids.first()) {
+        return observed.snapshot.server.database_name(oid).map(str::to_owned);
+    }
+    if let Subject::Lease { lease, .. } = &draft.subject {
+        let read = observed.snapshot.leases.iter().find(|read| read.lease == *lease)?;
+        return read.outcome.as_ref().ok().map(|leases| leases.database.clone());
+    }
+    if let Subject::Pool(place) = draft.subject {
+        return observed.pools[place].0.database.clone();
+    }
+    None
+}
+
+/// Stable while the situation lasts: made of what identifies the subject, not of what changes.
+fn id(context: &Context<'_>, draft: &Draft) -> String {
+    let observed = context.observed;
+    let mut text = format!("{}\n{}\n", observed.target, draft.rule);
+    let session = |text: &mut String, pid: Pid| {
+        let start = observed.backend(pid).and_then(|backend| backend.backend_start);
+        let _ = writeln!(text, "{pid} {}", start.map_or(0, |start| start.timestamp_micros()));
+    };
+    let holder = |text: &mut String, holder: HolderRef| match holder {
+        HolderRef::Session(pid) => session(text, pid),
+        HolderRef::Prepared(id) => {
+            if let Some(prepared) = observed.prepared(id) {
+                let _ = writeln!(text, "{} {}", prepared.transaction, prepared.prepared.timestamp_micros());
+            }
+        }
+    };
+    match &draft.subject {
+        Subject::Holder(one) => holder(&mut text, *one),
+        Subject::Roots(many) => many.iter().for_each(|one| holder(&mut text, *one)),
+        Subject::Pool(place) => {
+            let pool = &observed.pools[*place].0;
+            let _ = writeln!(text, "{:?} {:?} {} {:?}", pool.database, pool.user, pool.application, pool.client_addr);
+        }
+        Subject::Cycle(pids) => pids.iter().for_each(|&pid| session(&mut text, pid)),
+        Subject::HolderEntry(one, entry) => {
+            holder(&mut text, *one);
+            text.push_str(entry);
+        }
+        Subject::Entry(entry) => text.push_str(entry),
+        Subject::Key(lock) => {
+            let _ = writeln!(text, "{} {}", lock.database, key::text(lock.numbers));
+        }
+        Subject::Lease { lease, row } => {
+            let _ = writeln!(text, "{lease} {row:?}");
+        }
+        Subject::Target => {}
+    }
+    let mut id = String::with_capacity(16);
+    for byte in Sha256::digest(text.as_bytes()).iter().take(8) {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
