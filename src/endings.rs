@@ -52,7 +52,7 @@ impl Endings {
 
 impl Subject {
     fn of(context: &Context<'_>, found: &Found) -> Self {
-        let draft = &found.draft;
+        let (draft, mut places) = (&found.draft, found.places.iter().copied());
         let session = |pid: &Pid| {
             let backend = context.backend(*pid);
             Session {
@@ -65,7 +65,7 @@ impl Subject {
             sessions: draft.pids.iter().map(session).collect(),
             gid: draft.gid.clone(),
             keys: draft.keys.clone(),
-            session_scope: found.holds(context.observed).iter().any(|hold| hold.scope == HoldScope::Session),
+            session_scope: places.any(|place| context.observed.holds[place].scope == HoldScope::Session),
         }
     }
 
