@@ -28,8 +28,12 @@ pub(super) struct Sight<'a> {
     pub began_no_statement: bool,
     /// Its application's name without digits, in a list that its holds share.
     pub application: Option<&'a Arc<[Box<str>]>>,
-    /// When the transaction was prepared, if it is one.
-    pub prepared: Option<Time>,
+    /// How long ago the transaction was prepared, if it is one.
+    pub prepared: Option<Duration>,
+    /// How long the backend has rested; zero while it works.
+    pub rested: Duration,
+    /// How long ago the backend connected.
+    pub connected: Option<Duration>,
     pub before_locks: Time,
     pub now: Moment,
     /// Who queues for the key.
@@ -71,19 +75,15 @@ impl Sight<'_> {
     /// How long the lock has surely been held, by what this poll alone shows.
     fn shown_held(&self) -> Duration {
         if let Some(prepared) = self.prepared {
-            return age(self.now.server, prepared);
+            return prepared;
         }
         let Some(backend) = self.backend else { return Duration::ZERO };
-        let rested = match (backend.state, backend.state_change) {
-            (Some(state), Some(change)) if state.is_idle() => age(self.now.server, change),
-            _ => Duration::ZERO,
-        };
         // The queue is served in order: a statement that began after a conflicting session had queued did not take
         // the lock.
         let earlier_statement = backend
             .query_start
             .filter(|&start| self.conflicting().any(|queued| queued.since.is_some_and(|since| since < start)));
-        rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
+        self.rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
     }
 
     /// Whether the session's statement calls a session-level advisory lock function. One that we may not see might.
@@ -251,10 +251,9 @@ impl HoldMemory {
     pub(super) fn hold(&self, sight: &Sight<'_>, beside: Beside, polls: u64) -> Hold {
         let now = sight.now;
         let at_least = self.held(now);
-        let at_most = sight.backend.and_then(|backend| {
-            let connected = backend.backend_start.map(|start| age(now.server, start));
+        let at_most = sight.backend.and_then(|_| {
             let absent = self.last_without.map(|last| now.ended.saturating_sub(last) + self.uncounted);
-            match (connected, absent) {
+            match (sight.connected, absent) {
                 (Some(connected), Some(absent)) => Some(connected.min(absent)),
                 (one, other) => one.or(other),
             }

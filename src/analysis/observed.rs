@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::accounts::Accounts;
@@ -194,9 +194,10 @@ pub struct Observed {
     pub(crate) queues: HashMap<AdvisoryKey, Vec<Pid>>,
     /// Every holder, in ascending order, and the places of its holds.
     pub(crate) holders: Vec<(HolderRef, Range<usize>)>,
-    /// The places of holds, by key, mode and holder. With the key itself, for each look into `holds` costs when there
-    /// are very many.
-    pub(crate) by_key: Vec<(AdvisoryKey, LockMode, usize)>,
+    /// The places of holds whose key is waited for, by mode and holder.
+    pub(crate) waited_for: HashMap<AdvisoryKey, Vec<usize>>,
+    /// The places of all holds by key, mode and holder, once somebody asks for a key that nobody waits for.
+    pub(crate) by_key: OnceLock<Vec<(AdvisoryKey, LockMode, usize)>>,
     /// The places of holds whose key has a name.
     pub(crate) named: Vec<usize>,
     /// Waiters by the holder where their chain ends (advisory waits only).
@@ -251,9 +252,30 @@ impl Observed {
 
     /// All holds of a key, by mode and holder.
     pub fn holds_on(&self, key: AdvisoryKey) -> impl Iterator<Item = &Hold> + Clone + '_ {
-        let start = self.by_key.partition_point(|(other, ..)| *other < key);
-        let same = self.by_key[start..].iter().take_while(move |(other, ..)| *other == key);
-        same.map(|&(.., place)| &self.holds[place])
+        let waited_for = self.waited_for.get(&key);
+        let others = if waited_for.is_some() { &[] } else { self.others_on(key) };
+        let places = waited_for.into_iter().flatten().chain(others.iter().map(|(.., place)| place));
+        places.map(|&place| &self.holds[place])
+    }
+
+    fn others_on(&self, key: AdvisoryKey) -> &[(AdvisoryKey, LockMode, usize)] {
+        let by_key = self.by_key.get_or_init(|| {
+            let holds = self.holds.iter().enumerate();
+            let mut order: Vec<_> = holds.map(|(place, hold)| (hold.key, hold.mode, place)).collect();
+            // They stand by holder: the place is the holder's order.
+            order.sort_unstable();
+            order
+        });
+        let start = by_key.partition_point(|(other, ..)| *other < key);
+        let end = start + by_key[start..].partition_point(|(other, ..)| *other == key);
+        &by_key[start..end]
+    }
+
+    /// A hold of this key: of the first of these sessions, else of anybody.
+    pub fn hold_on(&self, key: AdvisoryKey, pids: &[Pid]) -> Option<&Hold> {
+        let own = pids.first().map(|&pid| self.holds_of(HolderRef::Session(pid)).as_slice()).unwrap_or_default();
+        let place = own.partition_point(|hold| hold.key < key);
+        own.get(place).filter(|hold| hold.key == key).or_else(|| self.holds_on(key).next())
     }
 
     /// All holds whose key has a name, by holder, key and mode.

@@ -10,18 +10,18 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::moment::{BackendMemory, Moment};
-use super::observed::{CountMismatch, Hold, HolderRef, Observed, Waiting};
+use super::observed::{CountMismatch, HolderRef, Observed, Waiting};
 use super::pooled::pooled;
 use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{KeyBook, LookUp};
-use crate::model::{AdvisoryKey, LockMode, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
+use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
 use holds::{Holds, Remembered};
 use names::NameMemory;
 pub use state::TrackerState;
@@ -107,12 +107,12 @@ impl Tracker {
         let cycles = graph.cycles.clone();
         let waiting = waiting(&graph, &waited, &snapshot, names);
         let queues = queues(&waiting);
-        let (holds, holders) = self.holds(&snapshot, &places, &queues, names, now);
+        let holds = self.holds(&snapshot, &places, &queues, names, now);
         let queues =
             queues.into_iter().map(|(key, waits)| (key, waits.iter().map(|wait| wait.pid).collect())).collect();
         // Holds and waits say all that the rows said, and there may be very many.
         snapshot.locks = Vec::new();
-        let mut observed = assemble(snapshot, places, (holds, holders), waiting, queues, cycles, names);
+        let mut observed = assemble(snapshot, places, holds, waiting, queues, cycles, names);
         observed.polls = self.polls;
         observed.restarted = restarted;
         observed.observed = now.began.saturating_sub(self.first);
@@ -194,14 +194,6 @@ fn drop_unknown_owners(snapshot: &mut Snapshot, places: &Places) {
     });
 }
 
-/// See [`Observed::by_key`].
-fn by_key(holds: &[Hold]) -> Vec<(AdvisoryKey, LockMode, usize)> {
-    let mut order: Vec<_> = holds.iter().enumerate().map(|(place, hold)| (hold.key, hold.mode, place)).collect();
-    // They stand by holder: the place is the holder's order.
-    order.sort_unstable();
-    order
-}
-
 /// Who queues for each key, longest wait first.
 fn queues(waiting: &BTreeMap<Pid, Waiting>) -> HashMap<AdvisoryKey, Vec<&Waiting>> {
     let mut queues: HashMap<AdvisoryKey, Vec<&Waiting>> = HashMap::new();
@@ -256,7 +248,7 @@ fn waiting(
 fn assemble(
     snapshot: Snapshot,
     places: Places,
-    (holds, holders): Holds,
+    Holds { list: holds, holders, waited_for }: Holds,
     waiting: BTreeMap<Pid, Waiting>,
     queues: HashMap<AdvisoryKey, Vec<Pid>>,
     cycles: Vec<Vec<Pid>>,
@@ -302,7 +294,8 @@ fn assemble(
         groups,
         applications_at,
         accounts,
-        by_key: by_key(&holds),
+        by_key: OnceLock::new(),
+        waited_for,
         named: (0..holds.len()).filter(|&place| !holds[place].names.is_empty()).collect(),
         holders,
         holds,

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::components::components;
 use super::observed::HolderRef;
 use crate::model::{LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
@@ -77,7 +79,8 @@ pub(super) fn waits(snapshot: &Snapshot) -> Waits<'_> {
 
 fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&'a LockObject, Queue<'a>> {
     let lead = |pid: Pid| leaders.get(&pid).copied().unwrap_or(pid);
-    let mut queues: BTreeMap<&LockObject, Queue<'_>> = BTreeMap::new();
+    // Each row asks it.
+    let mut queues: HashMap<&LockObject, Queue<'_>, RandomState> = HashMap::default();
     for row in snapshot.locks.iter().filter(|row| !row.granted) {
         if let LockOwner::Backend(pid) = row.owner {
             queues.entry(&row.object).or_default().waiters.push((lead(pid), row));
@@ -111,7 +114,8 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&
             (row.waitstart.or(fallback).unwrap_or(Time::MAX_UTC), pid, row.mode)
         });
     }
-    queues
+    // In an order that is the same each time.
+    queues.into_iter().collect()
 }
 
 type Vertex = usize;

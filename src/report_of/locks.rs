@@ -21,7 +21,7 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let mut order: Vec<usize> = (0..observed.holds.len()).collect();
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
     // holder.
-    order.sort_by_cached_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
+    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
     let lock = |place: usize| {
         let hold = &observed.holds[place];
         LockReport {

@@ -65,7 +65,7 @@ impl BlockedWaiters {
         draft.summary = format!(
             "{} for {}, behind {first}{others}, which {}.",
             words::waiters(context, waiters),
-            words::keys_label(context, &draft.keys),
+            words::keys_label(context, &draft.pids, &draft.keys),
             doing(context, roots[0]),
         );
         draft.detail = words::evidence(context, &draft, &own);

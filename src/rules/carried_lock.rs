@@ -65,7 +65,7 @@ impl CarriedLock {
         draft.summary = format!(
             "{} carries {} from statement to statement {how_long}; {}.",
             words::session_label(context, pid),
-            words::keys_label(context, &draft.keys),
+            words::keys_label(context, &draft.pids, &draft.keys),
             words::waiters(context, &draft.waiters),
         );
         draft.detail = words::evidence(context, &draft, &holds);

@@ -64,7 +64,7 @@ impl HiddenDeadlock {
         draft.summary = format!(
             "{} waits for key {} of idle {}, and holds back {} of the same application: nobody can go on.",
             words::session_label(context, waiter),
-            words::keys_label(context, &draft.keys),
+            words::keys_label(context, &draft.pids, &draft.keys),
             words::session_label(context, holder),
             words::session_label(context, third),
         );

@@ -49,7 +49,7 @@ impl LockCycle {
         draft.summary = format!(
             "{} sessions wait for each other in a circle, for {}: none of them can go on.",
             pids.len(),
-            words::keys_label(context, &draft.keys),
+            words::keys_label(context, &draft.pids, &draft.keys),
         );
         draft.detail = members
             .iter()

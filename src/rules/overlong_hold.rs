@@ -30,7 +30,7 @@ impl Rule for OverlongHold {
                 draft.summary = format!(
                     "{} has held {} for at least {}, longer than the {} that the dictionary gives \"{entry}\".",
                     words::holder_label(context, holder),
-                    words::keys_label(context, &draft.keys),
+                    words::keys_label(context, &draft.pids, &draft.keys),
                     words::duration(draft.held.unwrap_or_default().at_least),
                     words::duration(max_hold),
                 );

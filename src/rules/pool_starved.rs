@@ -89,5 +89,9 @@ fn member(context: &Context<'_>, pid: Pid) -> String {
     let mut keys: Vec<AdvisoryKey> = own_holds(context, HolderRef::Session(pid)).map(|hold| hold.key).collect();
     keys.dedup();
     let lasted = context.backend(pid).and_then(|backend| context.observed.state_for(backend)).unwrap_or_default();
-    format!("pid {pid} holds {} and has rested for {}.", words::keys_label(context, &keys), words::duration(lasted))
+    format!(
+        "pid {pid} holds {} and has rested for {}.",
+        words::keys_label(context, &[pid], &keys),
+        words::duration(lasted)
+    )
 }

@@ -57,7 +57,7 @@ impl PoolerSessionLock {
         draft.summary = format!(
             "A session lock on {} was left on pid {pid}, which PgBouncer lends to one client after the other ({} pool \
              {}); {}.",
-            words::keys_label(context, &draft.keys),
+            words::keys_label(context, &draft.pids, &draft.keys),
             pooled.pool_mode.name(),
             pooled.database,
             words::waiters(context, &draft.waiters),

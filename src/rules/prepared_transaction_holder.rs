@@ -36,7 +36,7 @@ impl Rule for PreparedTransactionHolder {
                     "Prepared transaction '{}' of {} holds {}, prepared {} ago; {}.",
                     prepared.gid,
                     prepared.owner,
-                    words::keys_label(context, &draft.keys),
+                    words::keys_label(context, &draft.pids, &draft.keys),
                     words::duration(since),
                     words::waiters(context, &draft.waiters),
                 );

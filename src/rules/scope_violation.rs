@@ -25,7 +25,7 @@ impl Rule for ScopeViolation {
                 draft.summary = format!(
                     "{} holds {} as a session lock; the dictionary says that it is taken for a transaction.",
                     words::holder_label(context, holder),
-                    words::keys_label(context, &draft.keys),
+                    words::keys_label(context, &draft.pids, &draft.keys),
                 );
                 draft.detail = words::evidence(context, &draft, &holds);
                 Some(draft)

@@ -25,7 +25,7 @@ impl Rule for UnexpectedHolder {
                 draft.summary = format!(
                     "{} holds {}, which belongs to {}.",
                     words::session_label(context, pid),
-                    words::keys_label(context, &draft.keys),
+                    words::keys_label(context, &draft.pids, &draft.keys),
                     entry.applications.patterns.join(", "),
                 );
                 draft.detail = words::evidence(context, &draft, &holds);

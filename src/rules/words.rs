@@ -30,10 +30,10 @@ pub fn key_label(key: AdvisoryKey, names: &[Name]) -> String {
     label
 }
 
-/// The draft's keys, as `612001 "nightly-report" and 2 more`.
-pub fn keys_label(context: &Context<'_>, keys: &[AdvisoryKey]) -> String {
+/// The keys of a draft's sessions, as `612001 "nightly-report" and 2 more`.
+pub fn keys_label(context: &Context<'_>, pids: &[Pid], keys: &[AdvisoryKey]) -> String {
     let Some(&first) = keys.first() else { return "no key".to_owned() };
-    let names = context.observed.holds_on(first).next().map_or(&[][..], |hold| &hold.names);
+    let names = context.observed.hold_on(first, pids).map_or(&[][..], |hold| &hold.names);
     let label = key_label(first, names);
     match keys.len() {
         1 => label,
@@ -100,7 +100,7 @@ pub fn holding(context: &Context<'_>, draft: &Draft, backend: &Backend, state: &
     format!(
         "{} holds {} and has been {state} for {}; {}.",
         session_label(context, backend.pid),
-        keys_label(context, &draft.keys),
+        keys_label(context, &draft.pids, &draft.keys),
         duration(state_for),
         waiters(context, &draft.waiters),
     )

@@ -6,6 +6,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
 
 use super::names::Known;
 use super::{HolderId, Places, TargetNames, Tracker, shared};
@@ -14,14 +17,22 @@ use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Waiting};
 use crate::keys::{HolderEntry, KeyBook};
 use crate::model::{
-    AdvisoryKey, Backend, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction, Snapshot, Time,
+    AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction, Snapshot,
+    Time, age,
 };
 
 /// Which of a holder's locks it is, in the order of the memory.
 type LockId = (AdvisoryKey, LockMode);
 
-/// All holds, and which are whose.
-pub(super) type Holds = (Vec<Hold>, Vec<(HolderRef, Range<usize>)>);
+/// All holds of a poll, by holder, key and mode.
+#[derive(Default)]
+pub(super) struct Holds {
+    pub list: Vec<Hold>,
+    /// Which are whose.
+    pub holders: Vec<(HolderRef, Range<usize>)>,
+    /// The places of those whose key is waited for.
+    pub waited_for: HashMap<AdvisoryKey, Vec<usize>>,
+}
 
 /// What is remembered of one hold.
 #[derive(Debug)]
@@ -39,6 +50,8 @@ struct Owner<'a> {
     backend: Option<&'a Backend>,
     prepared: Option<&'a PreparedTransaction>,
     began_no_statement: bool,
+    rested: Duration,
+    connected: Option<Duration>,
     /// What the names of its keys rest on is as in the last poll.
     same_words: bool,
     /// Its application's name without digits.
@@ -77,7 +90,9 @@ impl Owner<'_> {
             backend: self.backend,
             began_no_statement: self.began_no_statement,
             application: self.application.as_ref(),
-            prepared: self.prepared.map(|prepared| prepared.prepared),
+            prepared: self.prepared.map(|prepared| age(now.server, prepared.prepared)),
+            rested: self.rested,
+            connected: self.connected,
             before_locks,
             now,
             queue: &queue.waits,
@@ -116,18 +131,23 @@ impl Tracker {
     ) -> Holds {
         let same_names = self.names.begin(snapshot, names.book);
         let owners = self.owners(snapshot, places, names.book);
-        let queues: HashMap<AdvisoryKey, Queue<'_>> =
+        // Each row asks it.
+        let queues: HashMap<AdvisoryKey, Queue<'_>, RandomState> =
             queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
         let nobody = Queue::default();
         let mut before = std::mem::take(&mut self.holds);
-        let mut holds = Vec::with_capacity(owners.iter().map(|owner| owner.rows.len()).sum());
-        let mut holders = Vec::with_capacity(owners.len());
+        let mut all = Holds::default();
+        all.list.reserve_exact(owners.iter().map(|owner| owner.rows.len()).sum());
+        all.holders.reserve_exact(owners.len());
         self.holds.reserve(owners.len());
         for owner in &owners {
-            let first = holds.len();
+            let first = all.list.len();
             let mut memory = owner.recall(before.remove(&owner.id).unwrap_or_default(), now, self.last);
             for (((key, _), row), Remembered { memory, known, .. }) in owner.rows.iter().zip(&mut memory) {
                 let queue = queues.get(key).unwrap_or(&nobody);
+                if !queue.waits.is_empty() {
+                    all.waited_for.entry(*key).or_default().push(all.list.len());
+                }
                 let sight = owner.sight(row, queue, snapshot.before_locks, now);
                 memory.see(&sight);
                 let known = match known.take() {
@@ -142,13 +162,16 @@ impl Tracker {
                     holder_entries: Arc::clone(&owner.entries),
                     waiters: queue.but(owner.holder),
                 };
-                holds.push(memory.hold(&sight, beside, self.polls));
+                all.list.push(memory.hold(&sight, beside, self.polls));
             }
-            holders.push((owner.holder, first..holds.len()));
+            all.holders.push((owner.holder, first..all.list.len()));
             self.holds.insert(owner.id, memory);
         }
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
-        (holds, holders)
+        for places in all.waited_for.values_mut() {
+            places.sort_by_key(|&place| all.list[place].mode);
+        }
+        all
     }
 
     /// Who owns granted advisory rows, in the order of holders.
@@ -198,6 +221,7 @@ impl Tracker {
             }
         };
         let named = backend.filter(|backend| !backend.application.is_empty());
+        let since = |then| age(snapshot.sampled_at, then);
         Some(Owner {
             id,
             holder,
@@ -208,6 +232,11 @@ impl Tracker {
                 before
                     .is_some_and(|before| before.began_no_statement(&BackendMemory::of(backend, snapshot.before_locks)))
             }),
+            rested: backend
+                .filter(|backend| backend.state.is_some_and(BackendState::is_idle))
+                .and_then(|backend| backend.state_change)
+                .map_or(Duration::ZERO, since),
+            connected: backend.and_then(|backend| backend.backend_start).map(since),
             same_words: backend.is_none_or(|backend| self.names.has_same_words(backend)),
             application: named.map(|backend| {
                 let name: Box<str> = backend.application.chars().filter(|c| !c.is_ascii_digit()).collect();
