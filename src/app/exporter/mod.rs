@@ -16,6 +16,7 @@ mod stream;
 mod tls;
 mod web_config;
 mod world;
+mod yaml;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError, RwLock};

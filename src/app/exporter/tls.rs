@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
+use super::yaml::Entry;
 use openssl::pkey::PKey;
 use openssl::ssl::{SslAcceptor, SslAcceptorBuilder, SslMethod, SslVerifyMode, SslVersion};
 use openssl::stack::Stack;
 use openssl::x509::store::X509StoreBuilder;
 use openssl::x509::{X509, X509Name};
-use serde::Deserialize;
 
 /// The table as it is written.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
 pub(super) struct Raw {
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
@@ -23,14 +22,59 @@ pub(super) struct Raw {
     client_allowed_sans: Option<Vec<String>>,
     min_version: Option<String>,
     max_version: Option<String>,
-    cipher_suites: Option<serde::de::IgnoredAny>,
-    curve_preferences: Option<serde::de::IgnoredAny>,
-    /// Servers no longer choose by it (Go ignores it since 1.18).
-    #[serde(rename = "prefer_server_cipher_suites")]
-    _prefer_server_cipher_suites: Option<bool>,
+    /// Whether it is there.
+    cipher_suites: bool,
+    /// Whether it is there.
+    curve_preferences: bool,
 }
 
+/// The fields of the table.
+const FIELDS: [&str; 13] = [
+    "cert_file",
+    "key_file",
+    "cert",
+    "key",
+    "client_auth_type",
+    "client_ca_file",
+    "client_ca",
+    "client_allowed_sans",
+    "min_version",
+    "max_version",
+    "cipher_suites",
+    "curve_preferences",
+    "prefer_server_cipher_suites",
+];
+
 impl Raw {
+    /// What these entries say.
+    ///
+    /// # Errors
+    /// One is unknown, or its value is of another kind.
+    pub fn of(entries: &[Entry]) -> Result<Self, String> {
+        let path = |entry: &Entry| Ok::<_, String>(entry.text()?.map(PathBuf::from));
+        let mut raw = Self::default();
+        for entry in entries {
+            match entry.name.as_str() {
+                "cert_file" => raw.cert_file = path(entry)?,
+                "key_file" => raw.key_file = path(entry)?,
+                "cert" => raw.cert = entry.text()?,
+                "key" => raw.key = entry.text()?,
+                "client_auth_type" => raw.client_auth_type = entry.text()?,
+                "client_ca_file" => raw.client_ca_file = path(entry)?,
+                "client_ca" => raw.client_ca = entry.text()?,
+                "client_allowed_sans" => raw.client_allowed_sans = entry.texts()?,
+                "min_version" => raw.min_version = entry.text()?,
+                "max_version" => raw.max_version = entry.text()?,
+                "cipher_suites" => raw.cipher_suites = entry.says_something(),
+                "curve_preferences" => raw.curve_preferences = entry.says_something(),
+                // Servers no longer choose by it (Go ignores it since 1.18).
+                "prefer_server_cipher_suites" => drop(entry.truth()?),
+                _ => return Err(entry.unknown(&FIELDS)),
+            }
+        }
+        Ok(raw)
+    }
+
     /// An empty table means no TLS.
     pub fn says_something(&self) -> bool {
         self.cert_file.is_some()
@@ -41,8 +85,8 @@ impl Raw {
             || self.client_ca_file.is_some()
             || self.client_ca.is_some()
             || self.client_allowed_sans.is_some()
-            || self.cipher_suites.is_some()
-            || self.curve_preferences.is_some()
+            || self.cipher_suites
+            || self.curve_preferences
     }
 }
 
@@ -55,8 +99,8 @@ pub(super) fn acceptor(
     file: &dyn Fn(&PathBuf) -> Result<String, String>,
 ) -> Result<(SslAcceptor, bool), String> {
     for (name, given) in [
-        ("cipher_suites", raw.cipher_suites.is_some()),
-        ("curve_preferences", raw.curve_preferences.is_some()),
+        ("cipher_suites", raw.cipher_suites),
+        ("curve_preferences", raw.curve_preferences),
         ("client_allowed_sans", raw.client_allowed_sans.is_some()),
     ] {
         if given {
@@ -168,4 +212,25 @@ fn trust(builder: &mut SslAcceptorBuilder, authorities: &str) -> Result<(), ()> 
     builder.set_verify_cert_store(store.build()).map_err(drop)?;
     builder.set_client_ca_list(names);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_known() {
+        for field in FIELDS {
+            let entries = super::super::yaml::read(&format!("{field}: ~\n")).unwrap();
+            assert!(!Raw::of(&entries).unwrap().says_something(), "{field}");
+        }
+        let entries = super::super::yaml::read("cert_files: hunter2\n").unwrap();
+        let error = Raw::of(&entries).map(drop).unwrap_err();
+        assert_eq!(
+            error,
+            "line 1, column 1: unknown field `cert_files`, expected one of cert_file, key_file, cert, key, client_auth_type, \
+             client_ca_file, client_ca, client_allowed_sans, min_version, max_version, cipher_suites, curve_preferences, \
+             prefer_server_cipher_suites"
+        );
+    }
 }

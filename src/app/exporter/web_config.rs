@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use openssl::ssl::SslAcceptor;
-use serde::Deserialize;
 
 use super::auth::Users;
 use super::tls;
+use super::yaml::{self, Entry};
 use crate::error::{Error, Result};
 use crate::pg::Environment;
 
@@ -36,21 +36,11 @@ impl std::fmt::Debug for WebConfig {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
 struct Raw {
-    tls_server_config: Option<tls::Raw>,
-    http_server_config: RawHttp,
-    basic_auth_users: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct RawHttp {
-    /// HTTP/1.1 is what we speak, and what every client of HTTP/2 falls back to.
-    #[serde(rename = "http2")]
-    _http2: Option<bool>,
-    headers: Option<BTreeMap<String, String>>,
+    tls: Option<tls::Raw>,
+    headers: BTreeMap<String, String>,
+    users: BTreeMap<String, String>,
 }
 
 /// The headers that the exporter-toolkit lets through.
@@ -74,11 +64,11 @@ pub(super) fn read(path: &Path, environment: &dyn Environment) -> Result<WebConf
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let raw = parse(&text).map_err(wrong)?;
     let mut config = WebConfig {
-        users: Arc::new(Users::new(raw.basic_auth_users.unwrap_or_default()).map_err(wrong)?),
-        headers: headers(raw.http_server_config.headers.unwrap_or_default()).map_err(wrong)?,
+        users: Arc::new(Users::new(raw.users).map_err(wrong)?),
+        headers: headers(raw.headers).map_err(wrong)?,
         ..WebConfig::default()
     };
-    if let Some(raw) = raw.tls_server_config.filter(tls::Raw::says_something) {
+    if let Some(raw) = raw.tls.filter(tls::Raw::says_something) {
         let file = |path: &PathBuf| {
             let path = folder.join(path);
             let read = environment.read(&path).map(|file| file.text);
@@ -91,21 +81,31 @@ pub(super) fn read(path: &Path, environment: &dyn Environment) -> Result<WebConf
     Ok(config)
 }
 
-/// An empty file, and one with nothing but comments, is an empty config.
 fn parse(text: &str) -> Result<Raw, String> {
-    let says_something =
-        |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#')) && line.trim() != "---";
-    if !text.lines().any(says_something) {
-        return Ok(Raw::default());
+    let mut raw = Raw::default();
+    for entry in yaml::read(text)? {
+        match entry.name.as_str() {
+            "tls_server_config" => raw.tls = entry.entries()?.map(tls::Raw::of).transpose()?,
+            "http_server_config" => raw.headers = http(entry.entries()?.unwrap_or_default())?,
+            "basic_auth_users" => raw.users = entry.named_texts()?.unwrap_or_default(),
+            _ => return Err(entry.unknown(&["tls_server_config", "http_server_config", "basic_auth_users"])),
+        }
     }
-    serde_saphyr::from_str::<Raw>(text).map_err(|error| {
-        let place = error.location().map(|place| format!("line {}, column {}: ", place.line(), place.column()));
-        // Only the first line: what follows quotes the file, which may hold a key.
-        let said = error.without_snippet().to_string();
-        let said = said.lines().next().unwrap_or_default();
-        let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-        format!("{}{said}", place.unwrap_or_default())
-    })
+    Ok(raw)
+}
+
+/// The headers that `http_server_config` sets.
+fn http(entries: &[Entry]) -> Result<BTreeMap<String, String>, String> {
+    let mut headers = BTreeMap::new();
+    for entry in entries {
+        match entry.name.as_str() {
+            // HTTP/1.1 is what we speak, and what every client of HTTP/2 falls back to.
+            "http2" => drop(entry.truth()?),
+            "headers" => headers = entry.named_texts()?.unwrap_or_default(),
+            _ => return Err(entry.unknown(&["http2", "headers"])),
+        }
+    }
+    Ok(headers)
 }
 
 fn headers(raw: BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
@@ -171,6 +171,44 @@ mod tests {
         assert!(refused("tls_server_config:\n  cert_file: a.crt\n  key_file: a.key\n").contains("cannot read"));
         assert!(refused("tls_server_config:\n  cipher_suites: [x]\n  cert: c\n  key: k\n").contains("cipher_suites"));
         assert!(refused("basic_auth_users: [").contains("web.yml"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, said) in [
+            ("hunter2\n", "line 1, column 1: the file must be a mapping"),
+            ("- hunter2\n", "line 1, column 1: the file must be a mapping"),
+            ("tls_server_config: hunter2\n", "line 1, column 20: `tls_server_config` must be a mapping"),
+            ("http_server_config: [hunter2]\n", "line 1, column 21: `http_server_config` must be a mapping"),
+            ("basic_auth_users:\n- a: hunter2\n", "line 2, column 3: `basic_auth_users` must be a mapping"),
+            ("basic_auth_users:\n  a: [hunter2]\n", "line 2, column 6: `a` must be text"),
+            ("basic_auth_users:\n  a:\n", "line 2, column 4: `a` must be text"),
+            ("basic_auth_users:\n  ? [hunter2]\n  : x\n", "line 2, column 5: a key must be text"),
+            ("basic_auth_users:\n  a: hunter2\n  b: c\n  a: hunter3\n", "line 4, column 3: `a` is there twice"),
+            (
+                "tls_server_config:\n  key: hunter2\ntls_server_config:\n",
+                "line 3, column 1: `tls_server_config` is there twice",
+            ),
+            ("tls_server_config:\n  cert: {a: hunter2}\n", "line 2, column 9: `cert` must be text"),
+            (
+                "tls_server_config:\n  client_allowed_sans: a\n",
+                "line 2, column 24: `client_allowed_sans` must be a list",
+            ),
+            (
+                "tls_server_config:\n  client_allowed_sans: [a, [b]]\n",
+                "line 2, column 28: `client_allowed_sans` must be text",
+            ),
+            ("http_server_config:\n  http2: hunter2\n", "line 2, column 10: `http2` must be true or false"),
+            (
+                "http_server_config:\n  http3: true\n",
+                "line 2, column 3: unknown field `http3`, expected one of http2, headers",
+            ),
+            ("x\u{1b}[31m: 1\n", "line 1, column 1: unexpected character: `\\u{1b}'"),
+            ("\"x\\e[31m\\n\": 1\n", "line 1, column 1: unknown field `x\u{FFFD}[31m\u{FFFD}`, expected one of "),
+        ] {
+            let error = parse(text).map(drop).unwrap_err();
+            assert!(error.starts_with(said), "{text:?}: {error}");
+        }
     }
 
     proptest::proptest! {
