@@ -35,9 +35,9 @@ def run(*words, **options):
 
 
 def cpu(pid):
-    """Seconds of CPU of a process's living threads. What `stat` counts are ticks: too coarse for work that begins by the clock."""
-    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    """Seconds of CPU of a process, of threads that have ended too. What `stat` counts are ticks: too coarse for work
+    that begins by the clock. The number is that of the clock in the kernel's interface (clock_getcpuclockid(3))."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def resident(pid, what="VmRSS"):

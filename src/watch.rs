@@ -3,15 +3,16 @@
 //! Knows the schedule, the back-off and the deadlines. What a snapshot means is told by the function it is given; what
 //! becomes of an [`Update`] is the listener's business.
 //!
-//! Each target has a [`worker`], a thread that owns the connection and does what can hang: connecting and polling. One
-//! thread for all of them, the [`schedule`], gives each of these a deadline. When one passes, the listener is told, and
-//! the worker is left alone: nothing can interrupt a read from a server that is stopped, and a second connection while
-//! the first may still be open could take the last place of a server that is in trouble. The worker goes on when its
-//! server does.
+//! Each target has a [`worker`], which owns the connection and does what can hang, connecting and polling, in a thread
+//! that lasts as long as that. One thread for all of them, the [`schedule`], gives each of these a deadline. When one
+//! passes, the listener is told, and the worker is left alone: nothing can interrupt a read from a server that is
+//! stopped, and a second connection while the first may still be open could take the last place of a server that is in
+//! trouble. The worker goes on when its server does.
 
 mod schedule;
 mod worker;
 
+use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::model::{LeaseTable, Snapshot};
 use crate::pg::{self, ConnSettings, Session};
 use crate::pgbouncer::PoolerSpec;
 pub use schedule::Schedule;
-use worker::{Outcome, Progress};
+use worker::{Idle, Outcome, Progress};
 
 /// The longest pause between two attempts, unless the interval is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -153,7 +154,8 @@ struct Controller {
     index: usize,
     target: Target,
     updates: Sender<(usize, Update)>,
-    jobs: Sender<Arc<[LeaseTable]>>,
+    /// Nothing while it works.
+    worker: Option<Idle>,
     state: State,
     /// Failures since the last good poll.
     failures: u32,
@@ -187,7 +189,8 @@ struct Target {
 struct Over;
 
 impl Controller {
-    fn new(index: usize, spec: &TargetSpec, jobs: Sender<Arc<[LeaseTable]>>, updates: Sender<(usize, Update)>) -> Self {
+    /// Without a worker yet.
+    fn new(index: usize, spec: &TargetSpec, updates: Sender<(usize, Update)>) -> Self {
         let target = Target {
             name: spec.name.clone(),
             address: spec.settings.target_name(),
@@ -200,7 +203,7 @@ impl Controller {
             index,
             target,
             updates,
-            jobs,
+            worker: None,
             state: State::Resting { due: Instant::now() },
             failures: 0,
             connected: None,
@@ -235,8 +238,10 @@ impl Controller {
     }
 
     fn begin(&mut self) -> Result<State, Over> {
-        self.jobs.send(Arc::clone(&self.target.leases)).map_err(|_| Over)?;
-        Ok(self.working())
+        let Some(worker) = self.worker.take() else { return Ok(self.state) };
+        let Err((error, worker)) = worker.begin(Arc::clone(&self.target.leases)) else { return Ok(self.working()) };
+        self.worker = Some(worker);
+        Ok(State::Resting { due: self.fail(no_thread(&error))? })
     }
 
     fn working(&self) -> State {
@@ -294,9 +299,10 @@ impl Controller {
                 Ok(self.working())
             }
             Progress::Read => Ok(State::Judging),
-            Progress::Done { outcome, open } => {
+            Progress::Done { outcome, worker } => {
                 let late = self.late(self.target.timeout);
-                self.connected = self.connected.take().filter(|_| open);
+                self.connected = self.connected.take().filter(|_| worker.is_open());
+                self.worker = Some(worker);
                 match outcome {
                     Outcome::Judged { report, began, took } => self.succeed(report, began, took),
                     // It was told already; the connection works again.
@@ -369,6 +375,15 @@ fn crashed() -> Failure {
         kind: FailureKind::Query,
         message: "this target is watched no more: a defect of pglockwatch has ended its poller".to_owned(),
         hints: vec!["Restart pglockwatch, and report what it wrote to its log.".to_owned()],
+    }
+}
+
+/// The operating system gave no thread to poll in.
+fn no_thread(error: &io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::Query,
+        message: format!("the operating system gives no thread for a poll: {error}"),
+        hints: vec!["Raise the limit of tasks of the service, or of processes of its user.".to_owned()],
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Instant;
 
-use super::worker::Worker;
+use super::worker::Idle;
 use super::{Controller, EPOCH, Event, Handle, Over, TargetSpec, Update};
 
 /// Where pollers are started. Its thread ends with the last of them and of the clones.
@@ -40,9 +40,9 @@ impl Schedule {
     pub fn spawn(&self, index: usize, spec: TargetSpec, updates: Sender<(usize, Update)>) -> io::Result<Handle> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let events = self.events.clone();
-        let (jobs, orders) = mpsc::channel();
-        let controller = Controller::new(index, &spec, jobs, updates);
-        let ended = Worker::start(index, spec, orders, (id, events.clone()))?;
+        let mut controller = Controller::new(index, &spec, updates);
+        let (worker, ended) = Idle::new(index, spec, (id, events.clone()))?;
+        controller.worker = Some(worker);
         // Where its thread has ended, nobody is left to be told.
         drop(events.send((id, Event::Begin(Box::new(controller)))));
         Ok(Handle { id, events, ended })

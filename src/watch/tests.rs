@@ -126,7 +126,6 @@ fn pollers_that_begin_together_spread_over_the_interval() {
 /// A target that nobody can reach, whose poller ends badly when it judges.
 #[test]
 fn a_poller_that_crashes_is_told_once_and_no_report_stays() {
-    let (jobs, _orders) = mpsc::channel();
     let (updates, inbox) = mpsc::channel();
     let settings =
         ConnInfo::parse("host=127.0.0.1 user=nobody").unwrap().complete(&FixedEnvironment::default()).unwrap();
@@ -139,7 +138,7 @@ fn a_poller_that_crashes_is_told_once_and_no_report_stays() {
         leases: [].into(),
         observe: Box::new(|_| panic!("nothing is judged")),
     };
-    let mut controller = Controller::new(7, &spec, jobs, updates);
+    let mut controller = Controller::new(7, &spec, updates);
     assert!(controller.handle(Event::Worker(Progress::Crashed)).is_err(), "it is over");
     let (failure, _) = failure(&inbox);
     assert!(failure.message.contains("a defect of pglockwatch"), "{failure:?}");

@@ -1,10 +1,13 @@
-//! The thread that owns a target's connection: it connects, polls, and has what it read judged.
+//! What owns a target's connection: it connects, polls, and has what it read judged.
 //!
-//! Knows what to do when a connection is lost, and nothing of the schedule: it does one job for each order.
+//! Knows what to do when a connection is lost, and nothing of the schedule: it does one job when it is told to. For each
+//! it has a thread, for a job can hang. Between two jobs it has none: of 200 threads that wait, each would keep a stack
+//! and, in the allocator, what it has freed.
 
+use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,8 +29,8 @@ pub(super) enum Progress {
     Connected(String),
     /// It has read everything in time.
     Read,
-    /// The job has ended, with or without an open connection.
-    Done { outcome: Outcome, open: bool },
+    /// The job has ended.
+    Done { outcome: Outcome, worker: Idle },
     /// A fault of ours has ended it.
     Crashed,
 }
@@ -46,7 +49,8 @@ pub(super) enum Outcome {
     Failed(Failure),
 }
 
-pub(super) struct Worker {
+struct Worker {
+    index: usize,
     settings: ConnSettings,
     timeout: Duration,
     session: Option<Session>,
@@ -57,16 +61,20 @@ pub(super) struct Worker {
     _until_ended: Sender<()>,
 }
 
-impl Worker {
-    /// Starts the thread. Nothing comes through what is returned; it is cut when the thread has ended.
-    pub(super) fn start(
+/// A worker without a job. Dropping it closes its connection.
+pub(super) struct Idle(Option<Box<Worker>>);
+
+impl Idle {
+    /// A worker without a connection. Nothing comes through what is returned beside it; it is cut when the worker has
+    /// ended.
+    pub(super) fn new(
         index: usize,
         spec: TargetSpec,
-        orders: Receiver<Arc<[LeaseTable]>>,
         controller: (u64, Sender<(u64, Event)>),
-    ) -> io::Result<Receiver<()>> {
+    ) -> io::Result<(Self, Receiver<()>)> {
         let (until_ended, ended) = mpsc::channel();
-        let worker = Self {
+        let worker = Worker {
+            index,
             consoles: Consoles::spawn(&spec.poolers, spec.timeout)?,
             settings: spec.settings,
             timeout: spec.timeout,
@@ -75,23 +83,72 @@ impl Worker {
             controller,
             _until_ended: until_ended,
         };
-        thread::Builder::new().name(format!("poll-{index}")).stack_size(STACK).spawn(move || worker.run(&orders))?;
-        Ok(ended)
+        Ok((Self(Some(Box::new(worker))), ended))
     }
 
-    /// Does one job for each order; ends when nobody can order any more, or nobody listens.
-    fn run(mut self, orders: &Receiver<Arc<[LeaseTable]>>) {
-        for leases in orders {
-            let outcome = self.job(&leases);
-            if !self.say(Progress::Done { outcome, open: self.session.is_some() }) {
-                return;
-            }
+    /// Whether it has a connection.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|worker| worker.session.is_some())
+    }
+
+    /// Does one job, in a thread of its own. The worker comes back when it is done.
+    ///
+    /// # Errors
+    /// The operating system gives no thread.
+    pub(super) fn begin(mut self, leases: Arc<[LeaseTable]>) -> Result<(), (io::Error, Self)> {
+        let Some(worker) = self.0.take() else { return Ok(()) };
+        in_thread(worker, move |worker| worker.run(&leases)).map_err(|(error, worker)| (error, Self(Some(worker))))
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        // In a thread of its own: taking leave of a server that is stopped can hang. Without one there is only this one.
+        if let Some(worker) = self.0.take() {
+            drop(in_thread(worker, drop));
         }
     }
+}
 
-    fn say(&self, progress: Progress) -> bool {
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle").field("open", &self.is_open()).finish()
+    }
+}
+
+/// Gives the worker to a new thread; back if there is none.
+fn in_thread(
+    worker: Box<Worker>,
+    work: impl FnOnce(Box<Worker>) + Send + 'static,
+) -> Result<(), (io::Error, Box<Worker>)> {
+    let name = format!("poll-{}", worker.index);
+    // What a thread that never began was given would be lost.
+    let given = Arc::new(Mutex::new(Some(worker)));
+    let taken = Arc::clone(&given);
+    let take = |given: &Mutex<Option<Box<Worker>>>| given.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let begun = thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
+        if let Some(worker) = take(&taken) {
+            work(worker);
+        }
+    });
+    match begun {
+        Ok(_) => Ok(()),
+        Err(error) => take(&given).map_or(Ok(()), |worker| Err((error, worker))),
+    }
+}
+
+impl Worker {
+    fn run(mut self: Box<Self>, leases: &[LeaseTable]) {
+        let outcome = self.job(leases);
+        let (id, controller) = self.controller.clone();
+        // Where nobody wants it back, it ends.
+        drop(controller.send((id, Event::Worker(Progress::Done { outcome, worker: Idle(Some(self)) }))));
+    }
+
+    fn say(&self, progress: Progress) {
         let (id, controller) = &self.controller;
-        controller.send((*id, Event::Worker(progress))).is_ok()
+        // Nobody listens any more where polling was stopped.
+        drop(controller.send((*id, Event::Worker(progress))));
     }
 
     fn job(&mut self, leases: &[LeaseTable]) -> Outcome {
