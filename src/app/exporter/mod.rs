@@ -7,6 +7,7 @@ mod auth;
 mod events;
 mod http;
 mod pages;
+mod pieces;
 mod places;
 mod pollers;
 mod process;

@@ -13,6 +13,7 @@ use axum::routing::get;
 
 use super::auth::Credentials;
 use super::http::{Arrival, Shared, current};
+use super::pieces::Pieces;
 use super::world::{Page, World};
 use super::{pages, process};
 use crate::render::metrics::{Format, process_page};
@@ -58,13 +59,10 @@ pub(super) fn router(site: Site, with_pages: bool) -> Router {
 async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
-    let made = site.world.page(&Page::Metrics(format));
-    let process = process::metrics().map(|process| process_page(format, process)).unwrap_or_default();
-    let mut page = Vec::with_capacity(made.len() + process.len() + format.end().len());
-    page.extend_from_slice(&made);
-    page.extend_from_slice(process.as_bytes());
-    page.extend_from_slice(format.end().as_bytes());
-    answer(format.content_type(), page)
+    let mut page = site.world.page(&Page::Metrics(format));
+    page.push(process::metrics().map(|process| process_page(format, process)).unwrap_or_default());
+    page.push(format.end());
+    answer_in(format.content_type(), page)
 }
 
 async fn ready(State(site): State<Site>) -> Response {
@@ -80,22 +78,26 @@ async fn landing(State(site): State<Site>) -> Response {
 }
 
 async fn findings(State(site): State<Site>) -> Response {
-    answer("application/json", site.world.page(&Page::Findings))
+    answer_in("application/json", site.world.page(&Page::Findings))
 }
 
 async fn runbook(State(site): State<Site>) -> Response {
-    answer(HTML, site.world.page(&Page::Runbook))
+    answer_in(HTML, site.world.page(&Page::Runbook))
 }
 
 async fn rule(State(site): State<Site>, Path(name): Path<String>) -> Response {
     match pages::known_rule(&name) {
-        Some(rule) => answer(HTML, site.world.page(&Page::Rule(rule))),
+        Some(rule) => answer_in(HTML, site.world.page(&Page::Rule(rule))),
         None => refuse(StatusCode::NOT_FOUND, "Not found", "There is no rule of that name: see /runbook."),
     }
 }
 
-fn answer(kind: &'static str, body: impl Into<Bytes>) -> Response {
-    ([(header::CONTENT_TYPE, kind)], Body::from(body.into())).into_response()
+fn answer(kind: &'static str, whole: impl Into<Bytes>) -> Response {
+    answer_in(kind, Pieces::of(whole))
+}
+
+fn answer_in(kind: &'static str, pieces: Pieces) -> Response {
+    ([(header::CONTENT_TYPE, kind)], Body::new(pieces)).into_response()
 }
 
 fn refuse(status: StatusCode, title: &str, sentence: &str) -> Response {

@@ -7,10 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-
 use super::events::EventLog;
 use super::pages;
+use super::pieces::{Pieces, Writer};
 use crate::analysis::report::{Failure, FailureKind, TargetReport};
 use crate::render::json;
 use crate::render::metrics::{Format, Gathered, Identity, Own, Rows, TargetMetrics};
@@ -54,7 +53,7 @@ struct Inner {
     config_reload_success: bool,
     dictionary_reload_success: bool,
     /// Pages, each with the last moment before silence makes it old.
-    made: HashMap<Page, (Bytes, Duration)>,
+    made: HashMap<Page, (Pieces, Duration)>,
     /// How often something has changed that pages show.
     changes: u64,
 }
@@ -161,32 +160,32 @@ impl World {
     }
 
     /// A page, made now if what is there is old.
-    pub fn page(&self, page: &Page) -> Bytes {
-        if let Some(bytes) = self.lock().made(page, self.now()) {
-            return bytes;
+    pub fn page(&self, page: &Page) -> Pieces {
+        if let Some(pieces) = self.lock().made(page, self.now()) {
+            return pieces;
         }
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
         let (make, until, changes) = {
             let inner = self.lock();
-            if let Some(bytes) = inner.made(page, now) {
-                return bytes;
+            if let Some(pieces) = inner.made(page, now) {
+                return pieces;
             }
             (inner.gather(page, self.habits, now), inner.good_until(page, now), inner.changes)
         };
-        let bytes = Bytes::from(make());
+        let pieces = make();
         let mut inner = self.lock();
         if let Some(until) = until
             && inner.changes == changes
         {
-            inner.made.insert(page.clone(), (bytes.clone(), until));
+            inner.made.insert(page.clone(), (pieces.clone(), until));
         }
-        bytes
+        pieces
     }
 }
 
 /// Makes a page from what was gathered for it.
-type Make = Box<dyn FnOnce() -> Vec<u8>>;
+type Make = Box<dyn FnOnce() -> Pieces>;
 
 impl Inner {
     fn outdate(&mut self) {
@@ -194,9 +193,9 @@ impl Inner {
         self.made.clear();
     }
 
-    fn made(&self, page: &Page, now: Duration) -> Option<Bytes> {
-        let (bytes, until) = self.made.get(page)?;
-        (now <= *until).then(|| bytes.clone())
+    fn made(&self, page: &Page, now: Duration) -> Option<Pieces> {
+        let (pieces, until) = self.made.get(page)?;
+        (now <= *until).then(|| pieces.clone())
     }
 
     /// Until when a page that is made now may be served again; nothing: not even once.
@@ -222,19 +221,23 @@ impl Inner {
                 };
                 let gathered = Gathered::of(own, self.targets.iter().map(|known| &known.metrics), now);
                 let format = *format;
-                Box::new(move || gathered.encode(format).into_bytes())
+                Box::new(move || {
+                    let mut page = Writer::default();
+                    gathered.encode_into(format, &mut page);
+                    page.into_pieces()
+                })
             }
             Page::Findings => {
                 let shown = self.shown(now);
-                Box::new(move || findings(without_queries(shown, habits)))
+                Box::new(move || Pieces::of(findings(without_queries(shown, habits))))
             }
             Page::Runbook => {
                 let shown = self.shown(now);
-                Box::new(move || pages::runbook(&without_queries(shown, habits)).into_bytes())
+                Box::new(move || Pieces::of(pages::runbook(&without_queries(shown, habits))))
             }
             Page::Rule(rule) => {
                 let (shown, rule) = (self.shown(now), *rule);
-                Box::new(move || pages::rule(rule, &without_queries(shown, habits)).into_bytes())
+                Box::new(move || Pieces::of(pages::rule(rule, &without_queries(shown, habits))))
             }
         }
     }

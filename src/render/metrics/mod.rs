@@ -84,17 +84,15 @@ impl Format {
         }
     }
 
-    /// These families as text, without the end of the page.
-    fn encode(self, families: Families) -> String {
+    /// Writes these families as text, without the end of the page.
+    fn encode(self, families: Families, mut page: &mut dyn fmt::Write) {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(families));
-        let mut page = String::new();
-        // Writing to a String does not fail.
+        // Writing to memory does not fail.
         let _ = match self {
             Self::Prometheus => prometheus_text::encode(&mut page, &registry),
             Self::OpenMetrics => text::encode_registry(&mut page, &registry),
         };
-        page
     }
 }
 
@@ -285,7 +283,14 @@ impl Gathered {
 
     /// The text, without the end of the page.
     pub fn encode(self, format: Format) -> String {
-        format.encode(self.0)
+        let mut page = String::new();
+        self.encode_into(format, &mut page);
+        page
+    }
+
+    /// Writes that text to a page in memory.
+    pub fn encode_into(self, format: Format, page: &mut dyn fmt::Write) {
+        format.encode(self.0, page);
     }
 }
 
@@ -330,5 +335,7 @@ pub fn process_page(format: Format, process: ProcessMetrics) -> String {
         "Start time of the process since unix epoch in seconds",
         process.start_time_seconds.into(),
     );
-    format.encode(families)
+    let mut page = String::new();
+    format.encode(families, &mut page);
+    page
 }
