@@ -66,6 +66,19 @@ fn what_is_wrong_is_pointed_at() {
 }
 
 #[test]
+fn a_group_may_be_written_as_people_write_patterns() {
+    for (pattern, name) in [
+        (r"^\w+-(\d+)\s*$", "größe-12"),
+        (r"(?i)^(straße|ÄPFEL)\b", "äpfel 7"),
+        (r"^(\p{L}+|\p{Lu}\p{Nd})[[:punct:]]", "имя-1"),
+        (r"^(?P<app>[^:@/]{2,}?)(?:[:@/].*)?$", "orders@eu/3"),
+    ] {
+        let config = config(&format!("application_group = '{pattern}'"));
+        assert!(config.application_group.unwrap().is_match(name), "{pattern}");
+    }
+}
+
+#[test]
 fn a_misspelt_option_of_web_is_pointed_at() {
     assert!(refused("[web]\nlisten_adress = []").contains(":2:1: unknown field `listen_adress`"));
 }
