@@ -65,7 +65,7 @@ impl Subject {
             sessions: draft.pids.iter().map(session).collect(),
             gid: draft.gid.clone(),
             keys: draft.keys.clone(),
-            session_scope: places.any(|place| context.observed.holds[place].scope == HoldScope::Session),
+            session_scope: places.any(|place| context.observed.holds[place].past.scope == HoldScope::Session),
         }
     }
 

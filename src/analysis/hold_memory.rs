@@ -10,18 +10,20 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
-use super::observed::{Hold, HoldScope, HolderRef, Quiet, Waiting};
-use super::report::{FirstSeen, HeldFor, KeyReport};
+use super::observed::Waiting;
+use super::report::{FirstSeen, HeldFor, HoldScope, Past, Quiet};
 use super::tracker::{is_plausible, is_plausible_count};
-use crate::keys::{HolderEntry, Name};
-use crate::model::{AdvisoryKey, Backend, BackendState, LockRow, Pid, Time, age};
+use crate::model::{Backend, BackendState, LockMode, Time, age};
 
 /// So many names of a session's are told apart.
 const MOST_APPLICATIONS: usize = 10;
 
-/// What one poll shows of one hold.
+/// What one poll shows of one hold, or of several that it shows alike.
 pub(super) struct Sight<'a> {
-    pub row: &'a LockRow,
+    /// Nothing is compared with it where nobody queues.
+    pub mode: LockMode,
+    /// Whether the row's local transaction id is 0.
+    pub local_zero: bool,
     /// Nothing for a prepared transaction.
     pub backend: Option<&'a Backend>,
     /// The backend surely began no statement since the last poll.
@@ -54,7 +56,7 @@ impl Sight<'_> {
     fn conflicting(&self) -> impl Iterator<Item = &Queued<'_>> {
         self.queue
             .iter()
-            .filter(|queued| queued.wait.mode.conflicts_with(self.row.mode))
+            .filter(|queued| queued.wait.mode.conflicts_with(self.mode))
             .filter(|queued| self.backend.is_none_or(|backend| backend.pid != queued.wait.pid))
     }
 
@@ -65,7 +67,7 @@ impl Sight<'_> {
     /// Proof in this very poll that the lock is session scope: no transaction, and not in the instant of a COMMIT,
     /// for the session has rested since before the locks were read.
     fn proves_session_scope(&self) -> bool {
-        self.row.virtualtransaction.local == 0
+        self.local_zero
             && self.backend.is_some_and(|backend| {
                 matches!(backend.state, Some(BackendState::Idle | BackendState::IdleInTransactionAborted))
                     && backend.state_change.is_some_and(|change| change < self.before_locks)
@@ -92,16 +94,7 @@ impl Sight<'_> {
     }
 }
 
-/// What a hold has beside what is remembered of it.
-pub(super) struct Beside {
-    pub key: AdvisoryKey,
-    pub holder: HolderRef,
-    pub names: Arc<[Name]>,
-    pub report: Arc<KeyReport>,
-    pub holder_entries: Arc<[Arc<HolderEntry>]>,
-    pub waiters: Arc<[Pid]>,
-}
-
+/// What is remembered of a hold, or of several of one holder that every poll showed alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HoldMemory {
@@ -247,8 +240,8 @@ impl HoldMemory {
         self.proved.0 + now.began.saturating_sub(self.proved.1)
     }
 
-    /// The hold as it is known now.
-    pub(super) fn hold(&self, sight: &Sight<'_>, beside: Beside, polls: u64) -> Hold {
+    /// What it says now, after this poll, the one of this number, was taken in.
+    pub(super) fn past(&self, sight: &Sight<'_>, polls: u64) -> Past {
         let now = sight.now;
         let at_least = self.held(now);
         let at_most = sight.backend.and_then(|_| {
@@ -258,16 +251,12 @@ impl HoldMemory {
                 (one, other) => one.or(other),
             }
         });
-        let scope = match (sight.prepared, self.proved_session) {
-            (Some(_), _) => HoldScope::Transaction,
-            (None, true) => HoldScope::Session,
-            (None, false) => HoldScope::Unknown,
-        };
-        Hold {
-            key: beside.key,
-            mode: sight.row.mode,
-            holder: beside.holder,
-            scope,
+        Past {
+            scope: match (sight.prepared, self.proved_session) {
+                (Some(_), _) => HoldScope::Transaction,
+                (None, true) => HoldScope::Session,
+                (None, false) => HoldScope::Unknown,
+            },
             held: HeldFor { at_least, at_most: at_most.map(|at_most| at_most.max(at_least)) },
             unbroken: now.began.saturating_sub(self.unbroken_since.ended),
             ended_other_statement: self.ended_other_statement,
@@ -277,14 +266,8 @@ impl HoldMemory {
                 polls: self.quiet_polls,
                 session_scope: self.quiet_session_scope,
             },
-            local_zero: sight.row.virtualtransaction.local == 0,
+            local_zero: sight.local_zero,
             first_seen: (polls > 1).then(|| self.first_seen.clone()),
-            expected: beside.names.iter().any(|name| name.long_lived)
-                || beside.holder_entries.iter().any(|entry| entry.expected),
-            names: beside.names,
-            report: beside.report,
-            holder_entries: beside.holder_entries,
-            waiters: beside.waiters,
         }
     }
 }

@@ -17,7 +17,9 @@ mod tracker;
 mod wait_memory;
 mod waits;
 
-pub use observed::{CountMismatch, Hold, HoldScope, HolderRef, Observed, Quiet, Thresholds, Waiting};
+pub(crate) use observed::Holdings;
+pub use observed::{CountMismatch, Hold, HolderRef, Observed, Thresholds, Waiting};
 pub use pooled::Pooled;
 pub use pools::Grouping;
+pub use report::{HoldScope, Quiet};
 pub use tracker::{TargetNames, Tracker, TrackerState};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::pooled::Pooled;
-use super::report::{FirstSeen, HeldFor, KeyReport, PoolReport, Waited};
+use super::report::{KeyReport, Past, PoolReport, Waited};
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
     AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, Snapshot, VirtualTransaction,
@@ -41,30 +41,8 @@ pub enum HolderRef {
     Prepared(VirtualTransaction),
 }
 
-/// What is known of a lock's scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HoldScope {
-    /// Proved: session.
-    Session,
-    /// A prepared transaction's.
-    Transaction,
-    /// Not proved.
-    Unknown,
-}
-
-/// A run of polls that all saw a lock, in none of which the session's statement named a session-level advisory lock
-/// function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quiet {
-    /// From the first poll of the run to this one.
-    pub lasted: Duration,
-    /// How many polls.
-    pub polls: u64,
-    /// In one of them the lock was proved to be session scope.
-    pub session_scope: bool,
-}
-
-/// One granted advisory row, with what polls have taught about it.
+/// One granted advisory row, with what polls have taught about it. There may be very many, and every rule looks at them:
+/// what several share is shared.
 #[derive(Debug, Clone)]
 pub struct Hold {
     /// The key.
@@ -73,33 +51,28 @@ pub struct Hold {
     pub mode: LockMode,
     /// Who holds it.
     pub holder: HolderRef,
-    /// What is known of its scope.
-    pub scope: HoldScope,
-    /// How long it has been held.
-    pub held: HeldFor,
-    /// For how long polls have proved it unbroken, by our own clock.
-    pub unbroken: Duration,
-    /// In the unbroken hold, the backend ended a statement that began after the hold was first seen.
-    pub ended_other_statement: bool,
-    /// How many names of applications its session has had in the polls that saw the lock; digits are no difference.
-    pub applications: usize,
-    /// What polls have seen of it, broken or not, since its session last ran a session-level advisory function.
-    pub quiet: Quiet,
-    /// Whether the row's local transaction id is 0 in this poll.
-    pub local_zero: bool,
-    /// Which statement was current when it first appeared; nothing in a single look.
-    pub first_seen: Option<FirstSeen>,
+    /// What polls have taught of it.
+    pub past: Arc<Past>,
     /// The key's names.
     pub names: Arc<[Name]>,
     /// The key as a report shows it.
     pub report: Arc<KeyReport>,
     /// Declared to be held for long, by the key or by the holder.
     pub expected: bool,
-    /// The `[[holder]]` entries that cover the holder.
-    pub holder_entries: Arc<[Arc<HolderEntry>]>,
     /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead; shared by all holds
     /// of the key.
     pub waiters: Arc<[Pid]>,
+}
+
+/// One holder and its holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Holdings {
+    /// Who.
+    pub holder: HolderRef,
+    /// The places of its holds in [`Observed::holds`].
+    pub places: Range<usize>,
+    /// The `[[holder]]` entries that cover it.
+    pub entries: Arc<[Arc<HolderEntry>]>,
 }
 
 impl Hold {
@@ -192,8 +165,8 @@ pub struct Observed {
     pub(crate) gids: HashMap<String, usize>,
     /// Who queues for each key, longest wait first, then by pid.
     pub(crate) queues: HashMap<AdvisoryKey, Vec<Pid>>,
-    /// Every holder, in ascending order, and the places of its holds.
-    pub(crate) holders: Vec<(HolderRef, Range<usize>)>,
+    /// Every holder, in ascending order.
+    pub(crate) holders: Vec<Holdings>,
     /// The places of holds whose key is waited for, by mode and holder.
     pub(crate) waited_for: HashMap<AdvisoryKey, Vec<usize>>,
     /// The places of all holds by key, mode and holder, once somebody asks for a key that nobody waits for.
@@ -285,7 +258,7 @@ impl Observed {
 
     /// All holders.
     pub fn holders(&self) -> impl Iterator<Item = HolderRef> + '_ {
-        self.holders.iter().map(|(holder, _)| *holder)
+        self.holders.iter().map(|holdings| holdings.holder)
     }
 
     /// All holds of a holder, by key and mode.
@@ -295,8 +268,17 @@ impl Observed {
 
     /// The places of all holds of a holder in `holds`.
     pub fn places_of(&self, holder: HolderRef) -> Range<usize> {
-        let found = self.holders.binary_search_by_key(&holder, |(holder, _)| *holder);
-        found.map_or(0..0, |place| self.holders[place].1.clone())
+        self.holdings(holder).map_or(0..0, |holdings| holdings.places.clone())
+    }
+
+    /// The `[[holder]]` entries that cover a holder of a lock.
+    pub fn entries_of(&self, holder: HolderRef) -> &[Arc<HolderEntry>] {
+        self.holdings(holder).map_or(&[], |holdings| &holdings.entries)
+    }
+
+    fn holdings(&self, holder: HolderRef) -> Option<&Holdings> {
+        let found = self.holders.binary_search_by_key(&holder, |holdings| holdings.holder);
+        found.ok().map(|place| &self.holders[place])
     }
 
     /// Every session that waits for an advisory lock and whose chain ends at this holder.

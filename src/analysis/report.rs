@@ -15,7 +15,8 @@ pub use finding::{Finding, Severity};
 pub use guard::{GuardReport, HowLeft, LeftBehind};
 pub use lease::{LeaseReport, LeaseSubject, LeaseTableReport};
 pub use lock::{
-    FirstSeen, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, ScopeReport, Waited, WaiterReport,
+    FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, Waited,
+    WaiterReport,
 };
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.

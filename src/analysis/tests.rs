@@ -40,10 +40,10 @@ fn an_idle_session_has_held_since_it_became_idle() {
     world.connect(10, "api").hold(10, key(1)).to(61.0);
     let observed = eyes.see(world.poll());
     let hold = hold(&observed, 10);
-    assert!(near(hold.held.at_least, 61.0));
-    assert!(near(hold.held.at_most.unwrap(), 1_061.0));
-    assert_eq!(hold.scope, HoldScope::Session);
-    assert_eq!(hold.first_seen, None, "a single look does not know when it first appeared");
+    assert!(near(hold.past.held.at_least, 61.0));
+    assert!(near(hold.past.held.at_most.unwrap(), 1_061.0));
+    assert_eq!(hold.past.scope, HoldScope::Session);
+    assert_eq!(hold.past.first_seen, None, "a single look does not know when it first appeared");
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn a_worker_seen_in_every_poll_is_not_continuous() {
     }
     let observed = last.unwrap();
     let hold = hold(&observed, 10);
-    assert!(near(hold.held.at_least, 0.3));
-    assert!(near(hold.unbroken, 0.0));
-    assert_eq!(hold.quiet.polls, 0);
-    assert!(!hold.ended_other_statement);
+    assert!(near(hold.past.held.at_least, 0.3));
+    assert!(near(hold.past.unbroken, 0.0));
+    assert_eq!(hold.past.quiet.polls, 0);
+    assert!(!hold.past.ended_other_statement);
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn a_waiter_proves_that_a_busy_session_kept_its_lock() {
     }
     let observed = last.unwrap();
     let hold = hold(&observed, 10);
-    assert!(near(hold.unbroken, 7.0));
+    assert!(near(hold.past.unbroken, 7.0));
     // The waiter had queued before the statement of the first poll began, so the lock is older than that statement.
-    assert!(near(hold.held.at_least, 7.1), "{:?}", hold.held);
-    assert!(hold.ended_other_statement);
-    assert_eq!(hold.scope, HoldScope::Session);
+    assert!(near(hold.past.held.at_least, 7.1), "{:?}", hold.past.held);
+    assert!(hold.past.ended_other_statement);
+    assert_eq!(hold.past.scope, HoldScope::Session);
     assert_eq!(*hold.waiters, [20]);
 }
 
@@ -94,7 +94,7 @@ fn a_statement_that_still_runs_is_not_another_statement_that_ended() {
     for round in 2..10 {
         world.to(f64::from(round));
         let observed = eyes.see(world.poll());
-        assert!(!hold(&observed, 10).ended_other_statement);
+        assert!(!hold(&observed, 10).past.ended_other_statement);
     }
 }
 
@@ -106,7 +106,7 @@ fn a_transaction_lock_in_every_transaction_is_not_session_scope() {
         world.to(f64::from(round)).release(10).begin(10, "BEGIN; SELECT pg_advisory_xact_lock(1)").hold(10, key(1));
         world.to(f64::from(round) + 0.5);
         let observed = eyes.see(world.poll());
-        assert_eq!(hold(&observed, 10).scope, HoldScope::Unknown);
+        assert_eq!(hold(&observed, 10).past.scope, HoldScope::Unknown);
     }
 }
 
@@ -117,7 +117,7 @@ fn in_the_instant_of_a_commit_local_id_zero_proves_nothing() {
     // Idle only since after the locks were read.
     world.backend(10).state_change = Some(at(5.0005));
     let observed = eyes.see(world.poll());
-    assert_eq!(hold(&observed, 10).scope, HoldScope::Unknown);
+    assert_eq!(hold(&observed, 10).past.scope, HoldScope::Unknown);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_transaction_that_began_after_the_locks_were_read_proves_nothing() {
     backend.xact_start = Some(at(2.0005));
     backend.query_start = Some(at(2.0005));
     let observed = eyes.see(snapshot);
-    assert_eq!(hold(&observed, 10).scope, HoldScope::Unknown);
+    assert_eq!(hold(&observed, 10).past.scope, HoldScope::Unknown);
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn a_reused_pid_inherits_nothing() {
     backend.query_start = Some(at(199.0));
     let observed = eyes.see(world.poll());
     let hold = hold(&observed, 10);
-    assert!(near(hold.held.at_least, 1.0), "{:?}", hold.held);
-    assert!(seconds(hold.held.at_most.unwrap()) < 51.0);
-    assert!(hold.first_seen.as_ref().unwrap().certain);
+    assert!(near(hold.past.held.at_least, 1.0), "{:?}", hold.past.held);
+    assert!(seconds(hold.past.held.at_most.unwrap()) < 51.0);
+    assert!(hold.past.first_seen.as_ref().unwrap().certain);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn the_upper_bound_is_the_last_poll_without_the_lock() {
     world.to(12.0).run(10, "SELECT pg_advisory_lock(1)").hold(10, key(1)).to(15.0);
     let observed = eyes.see(world.poll());
     let hold = hold(&observed, 10);
-    assert!(near(hold.held.at_most.unwrap(), 5.0));
-    let first = hold.first_seen.clone().unwrap();
+    assert!(near(hold.past.held.at_most.unwrap(), 5.0));
+    let first = hold.past.first_seen.clone().unwrap();
     assert!(first.certain);
     assert_eq!(first.query.as_deref(), Some("SELECT pg_advisory_lock(1)"));
 }
@@ -244,9 +244,9 @@ fn a_hidden_session_is_never_judged_by_its_state() {
     for round in 0..60 {
         let observed = eyes.see(world.to(f64::from(round) * 10.0).poll());
         let hold = hold(&observed, 10);
-        assert_eq!(hold.scope, HoldScope::Unknown);
-        assert_eq!(hold.held.at_least, Duration::ZERO);
-        assert_eq!(hold.quiet.polls, 0);
+        assert_eq!(hold.past.scope, HoldScope::Unknown);
+        assert_eq!(hold.past.held.at_least, Duration::ZERO);
+        assert_eq!(hold.past.quiet.polls, 0);
     }
 }
 
@@ -290,7 +290,7 @@ fn a_restart_forgets_everything() {
     world.snapshot.server.started_at = at(60.0);
     world.backend(10).state = Some(BackendState::Active);
     let observed = eyes.see(world.to(70.0).poll());
-    assert_eq!(hold(&observed, 10).held.at_least, Duration::ZERO);
+    assert_eq!(hold(&observed, 10).past.held.at_least, Duration::ZERO);
 }
 
 #[test]

@@ -9,20 +9,19 @@ mod names;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::moment::{BackendMemory, Moment};
-use super::observed::{CountMismatch, HolderRef, Observed, Waiting};
+use super::observed::{CountMismatch, HolderRef, Holdings, Observed, Waiting};
 use super::pooled::pooled;
 use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::keys::{KeyBook, LookUp};
 use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
-use holds::{Holds, Remembered};
+use holds::{HolderMemory, Holds};
 use names::NameMemory;
 pub use state::TrackerState;
 pub(super) use state::{is_plausible, is_plausible_count};
@@ -71,8 +70,7 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
-    /// By holder; those of one by key and mode.
-    holds: HashMap<HolderId, Vec<Remembered>>,
+    holds: HashMap<HolderId, HolderMemory>,
     names: NameMemory,
     backends: HashMap<Pid, BackendMemory>,
     waits: WaitMemory,
@@ -264,8 +262,8 @@ fn assemble(
             by_cycle[cycle].push(wait.pid);
         }
     }
-    let session = |(holder, _): &(HolderRef, Range<usize>)| match holder {
-        HolderRef::Session(pid) => Some(*pid),
+    let session = |holdings: &Holdings| match holdings.holder {
+        HolderRef::Session(pid) => Some(pid),
         HolderRef::Prepared(_) => None,
     };
     let holding: BTreeSet<Pid> = holders.iter().filter_map(session).collect();

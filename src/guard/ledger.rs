@@ -250,18 +250,18 @@ impl Sight {
         // read surely rested with this lock.
         let rested_before = backend.state_change.is_some_and(|change| change < observed.snapshot.before_locks);
         let at_rest = backend.state == Some(BackendState::Idle)
-            && hold.local_zero
-            && hold.scope == HoldScope::Session
+            && hold.past.local_zero
+            && hold.past.scope == HoldScope::Session
             && rested_before;
         Self {
             key: Arc::clone(&hold.report),
             mode: hold.mode.name(),
             holder: holder_report(context, hold.holder),
-            first_seen: hold.first_seen.clone(),
+            first_seen: hold.past.first_seen.clone(),
             at: observed.snapshot.sampled_at,
             at_rest,
-            held: hold.held.at_least,
-            quiet: hold.quiet,
+            held: hold.past.held.at_least,
+            quiet: hold.past.quiet,
             declared: hold.expected || is_silenced(context, hold),
             doing: doing(backend),
         }

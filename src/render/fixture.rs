@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{TimeZone as _, Utc};
 
 use crate::analysis::report::{
-    Action, Advice, Counts, Failure, FailureKind, Finding, HeldFor, HolderReport, KeyReport, LockReport, NameReport,
-    ScopeReport, ServerReport, Severity, TargetReport, Waited, WaiterReport,
+    Action, Advice, Counts, Failure, FailureKind, Finding, HeldFor, HoldScope, HolderReport, KeyReport, LockReport,
+    NameReport, Past, ServerReport, Severity, TargetReport, Waited, WaiterReport,
 };
 use crate::keys::{Kind, Source, key};
 use crate::model::{Pid, Time};
@@ -100,10 +100,8 @@ pub fn lock(key: Arc<KeyReport>, holder: HolderReport, rules: &[&'static str]) -
     LockReport {
         key,
         mode: "ExclusiveLock",
-        scope: ScopeReport::Session,
         hold_expected: false,
-        held: held(192),
-        first_seen: None,
+        past: Past { scope: HoldScope::Session, held: held(192), ..Past::default() }.into(),
         holder: holder.into(),
         waiters: [].into(),
         rules: rules.into(),
@@ -141,7 +139,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
         lease: None,
         waiters: lock.waiters.iter().map(|waiter| waiter.pid).collect(),
         longest_wait: lock.waiters.first().map(|waiter| waiter.waited),
-        held: Some(lock.held),
+        held: Some(lock.past.held),
         advice: Advice {
             action: Action::Investigate,
             steps: Vec::new(),

@@ -124,10 +124,10 @@ impl<'a> From<&'a LockReport> for Lock<'a> {
         Self {
             key: Key::from(&*lock.key),
             mode: lock.mode,
-            scope: lock.scope.name(),
+            scope: lock.past.scope.name(),
             hold_expected: lock.hold_expected,
-            held_seconds: Bounds::from(lock.held),
-            first_seen: lock.first_seen.as_ref().map(FirstSeenObject::from),
+            held_seconds: Bounds::from(lock.past.held),
+            first_seen: lock.past.first_seen.as_ref().map(FirstSeenObject::from),
             holder: Holder::from(&*lock.holder),
             waiters: lock.waiters.iter().map(Waiter::from).collect(),
             rules: &lock.rules,

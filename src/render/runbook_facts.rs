@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::style;
 use super::table::place;
 use crate::analysis::report::{
-    Finding, HolderReport, KeyReport, LockReport, ScopeReport, TargetReport, WaitReport, WaiterReport,
+    Finding, HoldScope, HolderReport, KeyReport, LockReport, TargetReport, WaitReport, WaiterReport,
 };
 use crate::keys::Source;
 use crate::model::{Pid, age};
@@ -223,10 +223,10 @@ fn one_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> Vec<String> {
     let mut lines = vec![session(index.report, holder)];
     let lock = locks.iter().find(|lock| finding.keys.contains(&lock.key.text)).unwrap_or(first);
     let mut facts: Vec<String> = state(holder).into_iter().collect();
-    facts.push(match lock.scope {
-        ScopeReport::Session => "session scope".to_owned(),
-        ScopeReport::Transaction => "transaction scope".to_owned(),
-        ScopeReport::Unknown => "scope not proved".to_owned(),
+    facts.push(match lock.past.scope {
+        HoldScope::Session => "session scope".to_owned(),
+        HoldScope::Transaction => "transaction scope".to_owned(),
+        HoldScope::Unknown => "scope not proved".to_owned(),
     });
     lines.push(facts.join("; "));
     if let Some(pooler) = &holder.pooler {
@@ -235,7 +235,7 @@ fn one_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> Vec<String> {
     }
     let shared = holder.pooler.as_ref().is_some_and(|pooler| pooler.pool_mode.is_shared());
     // A statement that was there by chance when the lock was first seen would be taken for the one that took it.
-    if let Some(seen) = lock.first_seen.as_ref().filter(|seen| seen.certain)
+    if let Some(seen) = lock.past.first_seen.as_ref().filter(|seen| seen.certain)
         && let Some(query) = &seen.query
     {
         lines.push(format!("taken by: {}", statement(query)));

@@ -166,7 +166,7 @@ fn table(report: &TargetReport, rows: usize, screen: Screen) -> Vec<String> {
         report.locks.iter().map(|lock| (worst_finding(report, lock), lock)).collect();
     locks.sort_by_key(|(finding, lock)| {
         let severity = finding.map(|finding| (counts(finding), finding.severity));
-        std::cmp::Reverse((severity, lock.waiters.len(), lock.held.at_least))
+        std::cmp::Reverse((severity, lock.waiters.len(), lock.past.held.at_least))
     });
     // The line that says how many are missing needs a row itself.
     let shown = if locks.len() > rows { rows.saturating_sub(1) } else { rows };
@@ -225,7 +225,7 @@ fn row(finding: Option<&Finding>, lock: &LockReport) -> [String; 6] {
     if let Some(database) = &lock.key.database {
         let _ = write!(key, " in {}", style::safe(database));
     }
-    [key, holder(&lock.holder), style::held(lock.held).replace(' ', ""), state(&lock.holder), waiting(lock), rule]
+    [key, holder(&lock.holder), style::held(lock.past.held).replace(' ', ""), state(&lock.holder), waiting(lock), rule]
 }
 
 fn holder(holder: &HolderReport) -> String {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Found, pids};
-use crate::analysis::report::{HolderPooler, HolderReport, LockReport, ScopeReport, WaiterReport};
-use crate::analysis::{HoldScope, HolderRef, Observed};
+use crate::analysis::report::{HolderPooler, HolderReport, LockReport, WaiterReport};
+use crate::analysis::{HolderRef, Holdings, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
 use crate::rules::Context;
 
@@ -13,7 +13,7 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let observed = context.observed;
     let (keys, rules) = named(observed.holds.len(), found);
     let mut holders: Vec<Arc<HolderReport>> = Vec::with_capacity(observed.holds.len());
-    for (holder, places) in &observed.holders {
+    for Holdings { holder, places, .. } in &observed.holders {
         let report = Arc::new(holder_report(context, *holder));
         holders.extend(places.clone().map(|_| Arc::clone(&report)));
     }
@@ -27,14 +27,8 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
         LockReport {
             key: Arc::clone(&hold.report),
             mode: hold.mode.name(),
-            scope: match hold.scope {
-                HoldScope::Session => ScopeReport::Session,
-                HoldScope::Transaction => ScopeReport::Transaction,
-                HoldScope::Unknown => ScopeReport::Unknown,
-            },
             hold_expected: hold.expected,
-            held: hold.held,
-            first_seen: hold.first_seen.clone(),
+            past: Arc::clone(&hold.past),
             holder: Arc::clone(&holders[place]),
             waiters: std::mem::take(&mut waiters[place]),
             rules: Arc::clone(&rules[place]),

@@ -25,7 +25,7 @@ impl Rule for AbortedTransactionHolder {
                     .filter(|backend| backend.state == Some(BackendState::IdleInTransactionAborted))?;
                 let lasted = context.observed.state_for(backend).unwrap_or_default();
                 let mut holds = context.judged_holds(holder);
-                holds.retain(|hold| hold.held.at_least.max(lasted) >= context.thresholds.idle);
+                holds.retain(|hold| hold.past.held.at_least.max(lasted) >= context.thresholds.idle);
                 if holds.is_empty() {
                     return None;
                 }
@@ -33,7 +33,7 @@ impl Rule for AbortedTransactionHolder {
                 draft.summary = words::holding(context, &draft, backend, "in a failed transaction");
                 draft.detail = words::evidence(context, &draft, &holds);
                 // After an error at a transaction's top level its transaction locks are gone, and the local id is 0.
-                draft.detail.push(if holds.iter().all(|hold| hold.local_zero) {
+                draft.detail.push(if holds.iter().all(|hold| hold.past.local_zero) {
                     "What is still held after the error is session scope: ROLLBACK will not free it.".to_owned()
                 } else {
                     "The error came behind a savepoint: a transaction's own locks are still there, and ROLLBACK frees \

@@ -56,7 +56,7 @@ impl CarriedLock {
         if !draft.proved {
             draft.severity = Severity::Warning;
         }
-        let quiet = holds.iter().map(|hold| hold.quiet).max_by_key(|quiet| quiet.lasted).unwrap_or_default();
+        let quiet = holds.iter().map(|hold| hold.past.quiet).max_by_key(|quiet| quiet.lasted).unwrap_or_default();
         let how_long = if draft.proved {
             format!("for at least {}", words::duration(draft.held.unwrap_or_default().at_least))
         } else {
@@ -87,12 +87,14 @@ impl CarriedLock {
 /// Unbroken for t while other statements ended. A transaction that works statement by statement under its own lock is
 /// no leak: only a lock that outlives transactions counts.
 fn is_proved(context: &Context<'_>, hold: &Hold) -> bool {
-    hold.unbroken >= context.thresholds.idle && hold.ended_other_statement && hold.scope == HoldScope::Session
+    hold.past.unbroken >= context.thresholds.idle
+        && hold.past.ended_other_statement
+        && hold.past.scope == HoldScope::Session
 }
 
 fn is_likely(context: &Context<'_>, hold: &Hold) -> bool {
-    hold.quiet.lasted >= context.thresholds.idle
-        && hold.quiet.polls >= UNPROVED_POLLS
-        && hold.quiet.session_scope
-        && hold.scope != HoldScope::Transaction
+    hold.past.quiet.lasted >= context.thresholds.idle
+        && hold.past.quiet.polls >= UNPROVED_POLLS
+        && hold.past.quiet.session_scope
+        && hold.past.scope != HoldScope::Transaction
 }

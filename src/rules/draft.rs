@@ -136,7 +136,7 @@ impl Draft {
 
 /// The hold with the largest lower bound says how long.
 pub fn longest_held(holds: &[&Hold]) -> Option<HeldFor> {
-    holds.iter().map(|hold| hold.held).max_by_key(|held| (held.at_least, std::cmp::Reverse(held.at_most)))
+    holds.iter().map(|hold| hold.past.held).max_by_key(|held| (held.at_least, std::cmp::Reverse(held.at_most)))
 }
 
 impl<'a> Context<'a> {
@@ -206,7 +206,7 @@ impl<'a> Context<'a> {
             // A name that only circumstances speak for must not make a leak look like work.
             !name.may_be
                 && matches!(name.kind, Kind::Job | Kind::Migration)
-                && name.max_hold.is_some_and(|max_hold| hold.held.at_least < max_hold)
+                && name.max_hold.is_some_and(|max_hold| hold.past.held.at_least < max_hold)
         })
     }
 }

@@ -22,7 +22,7 @@ impl Rule for OverlongHold {
         by_key
             .chain(by_holder_entry(context))
             .filter_map(|(holder, entry, max_hold, mut holds)| {
-                holds.retain(|hold| hold.held.at_least > max_hold);
+                holds.retain(|hold| hold.past.held.at_least > max_hold);
                 if holds.is_empty() {
                     return None;
                 }
@@ -47,7 +47,7 @@ fn by_holder_entry<'a>(context: &Context<'a>) -> Vec<Limited<'a>> {
     let mut found: BTreeMap<(HolderRef, &str), (Duration, Vec<&Hold>)> = BTreeMap::new();
     for holder in context.observed.holders() {
         // All holds of a holder share them.
-        let entries = context.observed.holds_of(holder).next().map_or(&[][..], |hold| &hold.holder_entries);
+        let entries = context.observed.entries_of(holder);
         for (entry, max_hold) in entries.iter().filter_map(|entry| Some((entry, entry.max_hold?))) {
             let holds = context.observed.holds_of(holder).filter(|hold| !hold.key.numbers.is_extension());
             found.entry((holder, &entry.name)).or_insert((max_hold, Vec::new())).1.extend(holds);

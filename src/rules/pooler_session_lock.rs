@@ -44,7 +44,7 @@ impl PoolerSessionLock {
         let holder = HolderRef::Session(pid);
         let is_leak = |hold: &&Hold| is_session_scope(hold) && !hold.key.numbers.is_extension();
         // Between a client's last statement and the reset after it the lock is there for a moment.
-        let is_left = |hold: &&Hold| !pooled.resets || hold.held.at_least >= RESET;
+        let is_left = |hold: &&Hold| !pooled.resets || hold.past.held.at_least >= RESET;
         let holds: Vec<&Hold> = context.observed.holds_of(holder).filter(is_leak).filter(is_left).collect();
         if holds.is_empty() {
             return None;
@@ -71,7 +71,7 @@ impl PoolerSessionLock {
 /// Proved now; or once, in a row of polls that all saw the lock and no session-level advisory function beside it. A busy
 /// connection rests in some polls and works in others, and the finding must not come and go with that.
 fn is_session_scope(hold: &Hold) -> bool {
-    hold.scope == HoldScope::Session || (hold.scope == HoldScope::Unknown && hold.quiet.session_scope)
+    hold.past.scope == HoldScope::Session || (hold.past.scope == HoldScope::Unknown && hold.past.quiet.session_scope)
 }
 
 fn detail(context: &Context<'_>, pid: Pid, pooled: &Pooled) -> Vec<String> {

@@ -17,7 +17,7 @@ impl Rule for ScopeViolation {
         by_entry::by_entry(context)
             .into_iter()
             .filter_map(|(holder, entry, mut holds)| {
-                holds.retain(|hold| hold.scope == HoldScope::Session);
+                holds.retain(|hold| hold.past.scope == HoldScope::Session);
                 if entry.scope != Some(Scope::Transaction) || holds.is_empty() {
                     return None;
                 }

@@ -152,7 +152,7 @@ proptest! {
             let report = forward.observe(snapshot);
             prop_assert_eq!(said(&report), said(&backward.observe(reversed)));
             for lock in &report.locks {
-                prop_assert!(lock.held.at_most.is_none_or(|most| most >= lock.held.at_least));
+                prop_assert!(lock.past.held.at_most.is_none_or(|most| most >= lock.past.held.at_least));
             }
             // One situation, one finding: a session gets one state rule.
             for pid in 1..7 {

@@ -113,7 +113,7 @@ pub fn evidence(context: &Context<'_>, draft: &Draft, holds: &[&Hold]) -> Vec<St
         let most = longest.at_most.map(|most| format!(" and at most {}", duration(most))).unwrap_or_default();
         detail.push(format!("Held for at least {}{most}.", duration(longest.at_least)));
     }
-    if holds.iter().all(|hold| hold.scope == crate::analysis::HoldScope::Session) && !holds.is_empty() {
+    if holds.iter().all(|hold| hold.past.scope == crate::analysis::HoldScope::Session) && !holds.is_empty() {
         detail.push("Session scope: the lock was seen while its session was in no transaction.".to_owned());
     }
     detail.extend(draft.pids.first().and_then(|&pid| looks_like_a_pooler(context, pid, holds)));
@@ -144,7 +144,7 @@ fn looks_like_a_pooler(context: &Context<'_>, pid: Pid, holds: &[&Hold]) -> Opti
     if observed.pooled.contains_key(&pid) || is_of_another(holds, pid) {
         return None;
     }
-    let names = holds.iter().map(|hold| hold.applications).max()?;
+    let names = holds.iter().map(|hold| hold.past.applications).max()?;
     if names > 1 {
         return Some(format!(
             "It looks like a pooler's connection: its application_name has changed {} while it held the lock, so the one \

@@ -71,18 +71,19 @@ impl NameReport {
     }
 }
 
-/// Session, transaction, or unknown: `pg_locks` does not store it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ScopeReport {
-    /// Proved to be session scope.
+/// What is known of a lock's scope: `pg_locks` does not store it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum HoldScope {
+    /// Proved: session.
     Session,
     /// A prepared transaction's.
     Transaction,
-    /// Everything else.
+    /// Not proved.
+    #[default]
     Unknown,
 }
 
-impl ScopeReport {
+impl HoldScope {
     /// The name in JSON and in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -100,20 +101,50 @@ pub struct LockReport {
     pub key: Arc<KeyReport>,
     /// As `ExclusiveLock`.
     pub mode: &'static str,
-    /// What is known of its scope.
-    pub scope: ScopeReport,
     /// Declared to be held for long.
     pub hold_expected: bool,
-    /// How long it has been held.
-    pub held: HeldFor,
-    /// The statement that was current when the lock first appeared.
-    pub first_seen: Option<FirstSeen>,
+    /// What polls have taught of it; shared by the locks of one holder that have the same past.
+    pub past: Arc<Past>,
     /// Who holds it; shared by all locks of one holder.
     pub holder: Arc<HolderReport>,
     /// Who queues for exactly this key, longest first; shared by all locks of the key.
     pub waiters: Arc<[WaiterReport]>,
     /// Rules that name this lock; shared by all locks of a finding.
     pub rules: Arc<[&'static str]>,
+}
+
+/// What polls have taught of a lock that is held. Locks that a session took between the same two polls mostly have the
+/// same past.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Past {
+    /// What is known of its scope.
+    pub scope: HoldScope,
+    /// How long it has been held.
+    pub held: HeldFor,
+    /// For how long polls have proved it unbroken, by our own clock.
+    pub unbroken: Duration,
+    /// In the unbroken hold, the backend ended a statement that began after the hold was first seen.
+    pub ended_other_statement: bool,
+    /// How many names of applications its session has had in the polls that saw the lock; digits are no difference.
+    pub applications: usize,
+    /// What polls have seen of it, broken or not, since its session last ran a session-level advisory function.
+    pub quiet: Quiet,
+    /// Whether the row's local transaction id is 0 in this poll.
+    pub local_zero: bool,
+    /// Which statement was current when it first appeared; nothing in a single look.
+    pub first_seen: Option<FirstSeen>,
+}
+
+/// A run of polls that all saw a lock, in none of which the session's statement named a session-level advisory lock
+/// function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quiet {
+    /// From the first poll of the run to this one.
+    pub lasted: Duration,
+    /// How many polls.
+    pub polls: u64,
+    /// In one of them the lock was proved to be session scope.
+    pub session_scope: bool,
 }
 
 /// Which statement was current when a lock first appeared.

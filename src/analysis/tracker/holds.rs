@@ -1,10 +1,10 @@
 //! The holds of a poll: each granted advisory row joined to what is remembered of it, named, and put in order.
 //!
 //! Holder by holder, for rules look at holders: what they read together lies together, however many locks there are.
-//! Most holders have the locks that they had in the last poll, and their memory stays where it is.
+//! Most holders have the locks that they had in the last poll, and polls show most locks of a holder alike: those share
+//! one memory, and what it says is worked out once.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use foldhash::fast::RandomState;
 
 use super::names::Known;
 use super::{HolderId, Places, TargetNames, Tracker, shared};
-use crate::analysis::hold_memory::{Beside, HoldMemory, Queued, Sight};
+use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
-use crate::analysis::observed::{Hold, HolderRef, Waiting};
+use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
+use crate::analysis::report::Past;
 use crate::keys::{HolderEntry, KeyBook};
 use crate::model::{
-    AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction, Snapshot,
-    Time, age,
+    AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, Pid, PreparedTransaction, Snapshot, Time, age,
 };
 
 /// Which of a holder's locks it is, in the order of the memory.
@@ -29,18 +29,77 @@ type LockId = (AdvisoryKey, LockMode);
 pub(super) struct Holds {
     pub list: Vec<Hold>,
     /// Which are whose.
-    pub holders: Vec<(HolderRef, Range<usize>)>,
+    pub holders: Vec<Holdings>,
     /// The places of those whose key is waited for.
     pub waited_for: HashMap<AdvisoryKey, Vec<usize>>,
 }
 
-/// What is remembered of one hold.
+/// What is remembered of a holder's locks.
+#[derive(Debug, Default)]
+pub(super) struct HolderMemory {
+    /// By key and mode.
+    pub locks: Vec<Remembered>,
+    /// The memories that they share.
+    pub memories: Vec<HoldMemory>,
+}
+
+impl HolderMemory {
+    /// Adds a lock with a memory of its own, which may be that of the lock before it.
+    pub(super) fn push(&mut self, id: LockId, memory: HoldMemory) {
+        if self.memories.last() != Some(&memory) {
+            self.memories.push(memory);
+        }
+        self.locks.push(Remembered { id, memory: Some(self.memories.len() - 1), known: None });
+    }
+}
+
+/// What is remembered of one lock.
 #[derive(Debug)]
 pub(super) struct Remembered {
     pub id: LockId,
-    pub memory: HoldMemory,
+    /// Which of its holder's memories; nothing for a lock that the last poll did not show.
+    pub memory: Option<usize>,
     /// Its names; nothing in a memory from an earlier process.
     pub known: Option<Known>,
+}
+
+/// How the memories of a holder's locks go on with a poll.
+struct Memories {
+    before: Vec<HoldMemory>,
+    after: Vec<HoldMemory>,
+    /// What each of those says now.
+    pasts: Vec<Arc<Past>>,
+    /// Where locks for which nobody queues have gone on: by their memory, or its lack, and whether their local
+    /// transaction id is 0. Nothing else makes a difference between the locks of a holder.
+    went_on: Vec<[Option<usize>; 2]>,
+}
+
+impl Memories {
+    fn new(before: Vec<HoldMemory>) -> Self {
+        let went_on = vec![[None; 2]; before.len() + 1];
+        Self { before, after: Vec::new(), pasts: Vec::new(), went_on }
+    }
+
+    /// Takes in what poll number `polls` shows of a lock with this memory, or with none. The place of what it has now.
+    fn see(&mut self, memory: Option<usize>, sight: &Sight<'_>, polls: u64, new: impl Fn() -> HoldMemory) -> usize {
+        let went_on = (memory.map_or(0, |place| place + 1), usize::from(sight.local_zero));
+        if let (true, Some(place)) = (sight.queue.is_empty(), self.went_on[went_on.0][went_on.1]) {
+            return place;
+        }
+        let mut seen = memory.map_or_else(new, |place| self.before[place].clone());
+        seen.see(sight);
+        let is_last = self.after.last() == Some(&seen)
+            && self.pasts.last().is_some_and(|past| past.local_zero == sight.local_zero);
+        if !is_last {
+            self.pasts.push(Arc::new(seen.past(sight, polls)));
+            self.after.push(seen);
+        }
+        let place = self.after.len() - 1;
+        if sight.queue.is_empty() {
+            self.went_on[went_on.0][went_on.1] = Some(place);
+        }
+        place
+    }
 }
 
 /// What all rows of one owner share.
@@ -58,35 +117,44 @@ struct Owner<'a> {
     application: Option<Arc<[Box<str>]>>,
     /// The `[[holder]]` entries that cover it.
     entries: Arc<[Arc<HolderEntry>]>,
-    /// Its granted advisory rows, by key and mode.
-    rows: Vec<(LockId, &'a LockRow)>,
+    /// Its granted advisory rows, by key and mode, and whether their local transaction id is 0.
+    rows: Vec<(LockId, bool)>,
 }
 
 impl Owner<'_> {
     /// What is remembered of its locks, one for each row, from what was remembered after the last poll.
-    fn recall(&self, before: Vec<Remembered>, now: Moment, last: Option<Moment>) -> Vec<Remembered> {
+    fn recall(&self, before: Vec<Remembered>) -> Vec<Remembered> {
         let ids = || self.rows.iter().map(|(id, _)| *id);
         if ids().eq(before.iter().map(|remembered| remembered.id)) {
             return before;
         }
-        let statement: Option<Arc<str>> = self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
         let mut before = before.into_iter().peekable();
         ids()
             .map(|id| {
                 while before.next_if(|remembered| remembered.id < id).is_some() {}
-                before.next_if(|remembered| remembered.id == id).unwrap_or_else(|| Remembered {
-                    id,
-                    memory: HoldMemory::new(now, last, self.backend, statement.clone()),
-                    known: None,
-                })
+                before.next_if(|remembered| remembered.id == id).unwrap_or(Remembered { id, memory: None, known: None })
             })
             .collect()
     }
 
+    /// The memory of a lock that the last poll did not show.
+    fn new_memory(&self, now: Moment, last: Option<Moment>) -> HoldMemory {
+        let statement = self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
+        HoldMemory::new(now, last, self.backend, statement)
+    }
+
     /// What a poll shows of one of its locks.
-    fn sight<'b>(&'b self, row: &'b LockRow, queue: &'b Queue<'_>, before_locks: Time, now: Moment) -> Sight<'b> {
+    fn sight<'b>(
+        &'b self,
+        mode: LockMode,
+        local_zero: bool,
+        queue: &'b Queue<'_>,
+        before_locks: Time,
+        now: Moment,
+    ) -> Sight<'b> {
         Sight {
-            row,
+            mode,
+            local_zero,
             backend: self.backend,
             began_no_statement: self.began_no_statement,
             application: self.application.as_ref(),
@@ -142,30 +210,39 @@ impl Tracker {
         self.holds.reserve(owners.len());
         for owner in &owners {
             let first = all.list.len();
-            let mut memory = owner.recall(before.remove(&owner.id).unwrap_or_default(), now, self.last);
-            for (((key, _), row), Remembered { memory, known, .. }) in owner.rows.iter().zip(&mut memory) {
-                let queue = queues.get(key).unwrap_or(&nobody);
+            let HolderMemory { locks, memories } = before.remove(&owner.id).unwrap_or_default();
+            let mut locks = owner.recall(locks);
+            let mut memories = Memories::new(memories);
+            let new = || owner.new_memory(now, self.last);
+            let is_expected = owner.entries.iter().any(|entry| entry.expected);
+            for ((&(key, mode), local_zero), remembered) in
+                owner.rows.iter().map(|(id, zero)| (id, *zero)).zip(&mut locks)
+            {
+                let queue = queues.get(&key).unwrap_or(&nobody);
                 if !queue.waits.is_empty() {
-                    all.waited_for.entry(*key).or_default().push(all.list.len());
+                    all.waited_for.entry(key).or_default().push(all.list.len());
                 }
-                let sight = owner.sight(row, queue, snapshot.before_locks, now);
-                memory.see(&sight);
-                let known = match known.take() {
-                    Some(same) if same_names && owner.same_words => known.insert(same),
-                    before => known.insert(self.names.look_up(*key, owner.backend, names, before)),
+                let sight = owner.sight(mode, local_zero, queue, snapshot.before_locks, now);
+                let memory = memories.see(remembered.memory, &sight, self.polls, new);
+                remembered.memory = Some(memory);
+                let known = match remembered.known.take() {
+                    Some(same) if same_names && owner.same_words => remembered.known.insert(same),
+                    before => remembered.known.insert(self.names.look_up(key, owner.backend, names, before)),
                 };
-                let beside = Beside {
-                    key: *key,
+                all.list.push(Hold {
+                    key,
+                    mode,
                     holder: owner.holder,
+                    expected: is_expected || known.names.iter().any(|name| name.long_lived),
+                    past: Arc::clone(&memories.pasts[memory]),
                     names: Arc::clone(&known.names),
                     report: Arc::clone(&known.report),
-                    holder_entries: Arc::clone(&owner.entries),
                     waiters: queue.but(owner.holder),
-                };
-                all.list.push(memory.hold(&sight, beside, self.polls));
+                });
             }
-            all.holders.push((owner.holder, first..all.list.len()));
-            self.holds.insert(owner.id, memory);
+            let places = first..all.list.len();
+            all.holders.push(Holdings { holder: owner.holder, places, entries: Arc::clone(&owner.entries) });
+            self.holds.insert(owner.id, HolderMemory { locks, memories: memories.after });
         }
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
         for places in all.waited_for.values_mut() {
@@ -190,7 +267,7 @@ impl Tracker {
             });
             last = place.map(|place| (row.owner, place));
             if let Some(place) = place {
-                owners[place].rows.push(((key, row.mode), row));
+                owners[place].rows.push(((key, row.mode), row.virtualtransaction.local == 0));
             }
         }
         for owner in &mut owners {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::Remembered;
+use super::holds::{HolderMemory, Remembered};
 use super::{HolderId, Tracker};
 use crate::analysis::hold_memory::HoldMemory;
 use crate::analysis::moment::{BackendMemory, Moment};
@@ -74,11 +74,9 @@ impl Tracker {
 
     /// The memory, once there was a poll.
     pub fn state(&self) -> Option<TrackerState> {
-        let of_holder = |(holder, holds): (&HolderId, &Vec<Remembered>)| {
-            let holder = *holder;
-            let all = holds
-                .iter()
-                .map(move |Remembered { id: (key, mode), memory, .. }| (*key, *mode, holder, memory.clone()));
+        let of_holder = |(holder, holds): (&HolderId, &HolderMemory)| {
+            let memory = |remembered: &Remembered| holds.memories.get(remembered.memory?).cloned();
+            let all = holds.locks.iter().filter_map(|lock| Some((lock.id.0, lock.id.1, *holder, memory(lock)?)));
             all.collect::<Vec<_>>()
         };
         let mut holds: Vec<_> = self.holds.iter().flat_map(of_holder).collect();
@@ -111,11 +109,11 @@ impl Tracker {
         self.checkpointer_started = state.checkpointer_started;
         for (key, mode, holder, mut memory) in state.holds {
             memory.allow_for(uncounted);
-            self.holds.entry(holder).or_default().push(Remembered { id: (key, mode), memory, known: None });
+            self.holds.entry(holder).or_default().push((key, mode), memory);
         }
         for holds in self.holds.values_mut() {
             // A file may have them in any order.
-            holds.sort_by_key(|remembered| remembered.id);
+            holds.locks.sort_by_key(|remembered| remembered.id);
         }
         self.backends = state.backends.into_iter().collect();
         self.waits = state.waits;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::events::EventLog;
 use super::pages;
 use super::pieces::{Pieces, Writer};
-use crate::analysis::report::{Failure, FailureKind, TargetReport};
+use crate::analysis::report::{Failure, FailureKind, FirstSeen, TargetReport};
 use crate::render::json;
 use crate::render::metrics::{Format, Gathered, Identity, Own, Rows, TargetMetrics};
 use crate::watch::Update;
@@ -297,8 +297,9 @@ fn drop_queries(report: &mut TargetReport) {
             holder.query = None;
             lock.holder = Arc::new(holder);
         }
-        if let Some(first) = &mut lock.first_seen {
-            first.query = None;
+        if lock.past.first_seen.as_ref().is_some_and(|first| first.query.is_some()) {
+            let past = Arc::make_mut(&mut lock.past);
+            past.first_seen = past.first_seen.take().map(|first| FirstSeen { query: None, ..first });
         }
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Facts<'a> {
             (
                 Reverse(hold.waiters.len()),
                 Reverse(hold.waiters.iter().filter_map(|&waiter| self.waited(waiter)).max()),
-                Reverse(hold.held.at_least),
+                Reverse(hold.past.held.at_least),
                 Reverse(hold.mode),
                 hold.key,
             )
@@ -139,9 +139,9 @@ impl<'a> Facts<'a> {
                 self.draft.action == Action::Investigate
                     && self.context.observed.backend(pid).is_some_and(|backend| !rests(backend))
                     && self.guard_hold(pid).is_some_and(|hold| {
-                        hold.scope == HoldScope::Session
-                            && hold.ended_other_statement
-                            && hold.unbroken >= self.context.thresholds.idle
+                        hold.past.scope == HoldScope::Session
+                            && hold.past.ended_other_statement
+                            && hold.past.unbroken >= self.context.thresholds.idle
                     })
             }
             _ => false,

@@ -105,7 +105,8 @@ pub fn before_ending(facts: &Facts<'_>, holdings: &[Holding]) -> Vec<String> {
 }
 
 fn aborted(facts: &Facts<'_>, holding: &Holding, app: &str) -> String {
-    let proved = facts.guard_hold(holding.pid).is_some_and(|hold| hold.scope == HoldScope::Session || hold.local_zero);
+    let proved =
+        facts.guard_hold(holding.pid).is_some_and(|hold| hold.past.scope == HoldScope::Session || hold.past.local_zero);
     if proved {
         "ROLLBACK will not free it: the lock is session scope and outlives the failed transaction. The session has to \
          unlock it or to end."

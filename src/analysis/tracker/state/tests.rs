@@ -48,10 +48,13 @@ fn a_busy_leak_is_proved_over_two_looks() {
     let (_, observed) = see_elsewhere(&text, world.poll());
     let hold = hold(&observed, 10);
     assert_eq!(observed.polls, 2);
-    assert!(hold.ended_other_statement);
+    assert!(hold.past.ended_other_statement);
     // It was seen at 2.0 and at 62.0, and the queue proves that it was taken before 2.0.
-    assert!(hold.unbroken <= Duration::from_secs(60) && hold.unbroken > Duration::from_millis(59_990), "{hold:?}");
-    assert_eq!(hold.first_seen.as_ref().map(|seen| (seen.at, seen.query.clone())), Some((at(2.001), None)));
+    assert!(
+        hold.past.unbroken <= Duration::from_secs(60) && hold.past.unbroken > Duration::from_millis(59_990),
+        "{hold:?}"
+    );
+    assert_eq!(hold.past.first_seen.as_ref().map(|seen| (seen.at, seen.query.clone())), Some((at(2.001), None)));
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn what_was_seen_is_no_proof_once_a_statement_has_begun() {
     see(&mut first, world.poll());
     world.to(30.0).run(10, "SELECT 1").to(62.0);
     let (_, observed) = see_elsewhere(&text_of(&first), world.poll());
-    assert!(hold(&observed, 10).unbroken < Duration::from_secs(1));
+    assert!(hold(&observed, 10).past.unbroken < Duration::from_secs(1));
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn another_server_or_another_hour_is_a_beginning() {
     for (mut world, what) in [(restarted, "another start"), (late, "an hour later"), (set_back, "an earlier clock")] {
         let (_, observed) = see_elsewhere(&text, world.poll());
         assert_eq!((observed.polls, observed.restarted), (1, false), "{what}");
-        assert_eq!(hold(&observed, 10).first_seen, None, "{what}");
+        assert_eq!(hold(&observed, 10).past.first_seen, None, "{what}");
     }
     let mut in_time = busy_leak();
     in_time.to(3_500.0);
@@ -96,7 +99,7 @@ fn fifty_looks_are_fifty_polls() {
         world.to(f64::from(minute) * 60.0 - 1.0).run(10, "SELECT 1").to(f64::from(minute) * 60.0);
         (tracker, observed) = see_elsewhere(&text_of(&tracker), world.poll());
     }
-    let quiet = hold(&observed, 10).quiet;
+    let quiet = hold(&observed, 10).past.quiet;
     assert_eq!(quiet.polls, 50);
     assert!(quiet.session_scope);
     assert!(
@@ -157,13 +160,13 @@ proptest::proptest! {
                 see(&mut split, Snapshot { monotonic, ..snapshot })
             };
             let (one, other) = (hold(&one, 10), hold(&other, 10));
-            proptest::prop_assert!(other.held.at_least <= one.held.at_least);
-            proptest::prop_assert!(other.unbroken <= one.unbroken);
-            proptest::prop_assert!(other.quiet.lasted <= one.quiet.lasted && other.quiet.polls == one.quiet.polls);
-            proptest::prop_assert!(other.held.at_most >= one.held.at_most);
-            proptest::prop_assert_eq!((other.scope, other.ended_other_statement), (one.scope, one.ended_other_statement));
+            proptest::prop_assert!(other.past.held.at_least <= one.past.held.at_least);
+            proptest::prop_assert!(other.past.unbroken <= one.past.unbroken);
+            proptest::prop_assert!(other.past.quiet.lasted <= one.past.quiet.lasted && other.past.quiet.polls == one.past.quiet.polls);
+            proptest::prop_assert!(other.past.held.at_most >= one.past.held.at_most);
+            proptest::prop_assert_eq!((other.past.scope, other.past.ended_other_statement), (one.past.scope, one.past.ended_other_statement));
             // And little less: what a poll takes, for each change of process.
-            let lost = one.held.at_least.saturating_sub(other.held.at_least);
+            let lost = one.past.held.at_least.saturating_sub(other.past.held.at_least);
             proptest::prop_assert!(lost < Duration::from_millis(200), "{:?}", lost);
         }
     }

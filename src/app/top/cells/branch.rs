@@ -81,7 +81,7 @@ fn how_long(report: &TargetReport, branch: &Branch) -> Cell {
     match branch.node {
         Node::Object(_) => Cell::default(),
         Node::Root(_, lock) => match lock.and_then(|lock| report.locks.get(lock)) {
-            Some(lock) => Cell::plain(format!("holds {:>8}", held_text(lock.held))),
+            Some(lock) => Cell::plain(format!("holds {:>8}", held_text(lock.past.held))),
             None => Cell::plain("blocks"),
         },
         Node::Waiter(wait) => Cell::new(format!("waits {:>8}", waited_text(report.waits[wait].waited)), Tone::Waiting),

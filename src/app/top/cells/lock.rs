@@ -11,10 +11,10 @@ pub(super) fn cell(report: &TargetReport, lock: &LockReport, column: Column) -> 
         Column::Key => Cell::of_forms(key_forms(&lock.key)),
         Column::Database => lock.key.database.as_deref().map_or_else(Cell::none, |name| Cell::plain(safe(name))),
         Column::Holder => Cell::of_forms(holder_forms(&lock.holder)),
-        Column::Held => Cell::plain(held_text(lock.held)),
+        Column::Held => Cell::plain(held_text(lock.past.held)),
         Column::State => Cell::plain(state_text(&lock.holder)),
         Column::Mode => Cell::plain(lock.mode.trim_end_matches("Lock")),
-        Column::Scope => Cell::plain(lock.scope.name()),
+        Column::Scope => Cell::plain(lock.past.scope.name()),
         Column::Waiting => waiting(lock.waiters.len()),
         Column::Longest => {
             longest(lock.waiters.iter().map(|waiter| waiter.waited).max_by_key(|waited| waited.duration))

@@ -108,15 +108,15 @@ fn about_names(lock: &LockReport) -> Vec<String> {
 }
 
 fn held(lock: &LockReport) -> Vec<String> {
-    let most = lock.held.at_most.map(|most| format!(", at most {}", style::duration(most))).unwrap_or_default();
-    let mut lines = vec![format!("{}{most}", style::held(lock.held))];
-    let scope = match lock.scope {
-        crate::analysis::report::ScopeReport::Unknown => "scope not proved".to_owned(),
+    let most = lock.past.held.at_most.map(|most| format!(", at most {}", style::duration(most))).unwrap_or_default();
+    let mut lines = vec![format!("{}{most}", style::held(lock.past.held))];
+    let scope = match lock.past.scope {
+        crate::analysis::report::HoldScope::Unknown => "scope not proved".to_owned(),
         scope => format!("{} scope", scope.name()),
     };
     let expected = if lock.hold_expected { ", held on purpose" } else { "" };
     lines.push(format!("{}, {scope}{expected}", lock.mode));
-    if let Some(seen) = &lock.first_seen {
+    if let Some(seen) = &lock.past.first_seen {
         let mut line = format!("first seen {} UTC", seen.at.format("%H:%M:%S"));
         if let Some(query) = seen.query.as_ref().filter(|_| seen.certain) {
             let _ = write!(line, ", taken by: {}", runbook_facts::statement(query));
@@ -134,7 +134,7 @@ fn also_holds(report: &TargetReport, lock: &LockReport) -> Vec<String> {
     if others.is_empty() {
         return vec!["nothing else".to_owned()];
     }
-    some(&others, |other| format!("{}  held {}", runbook_facts::key_line(&other.key), style::held(other.held)))
+    some(&others, |other| format!("{}  held {}", runbook_facts::key_line(&other.key), style::held(other.past.held)))
 }
 
 fn waiter_line(waiter: &WaiterReport) -> String {
@@ -260,7 +260,7 @@ fn holder_line(lock: &LockReport) -> String {
         (None, gid) => format!("prepared {}", gid.as_deref().unwrap_or_default()),
     };
     let state = runbook_facts::state(&lock.holder).map(|state| format!("  {state}")).unwrap_or_default();
-    format!("{subject}  {}{state}  held {}", place(&lock.holder), style::held(lock.held))
+    format!("{subject}  {}{state}  held {}", place(&lock.holder), style::held(lock.past.held))
 }
 
 pub(super) fn key(target: &Target, row: &KeyRow) -> Doc {

@@ -147,7 +147,7 @@ impl History {
             self.push(Entry {
                 subject: subject(to),
                 who: who(&to.holder),
-                text: format!("from {}, who held it {}", who(&from.holder), style::held(from.held)),
+                text: format!("from {}, who held it {}", who(&from.holder), style::held(from.past.held)),
                 ..entry(target, at, What::ChangedHands)
             });
         }
@@ -176,7 +176,7 @@ impl History {
             }
             for lock in locks {
                 let text = if what == What::Freed {
-                    format!("was held {}", style::held(lock.held))
+                    format!("was held {}", style::held(lock.past.held))
                 } else {
                     lock.mode.to_owned()
                 };

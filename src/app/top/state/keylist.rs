@@ -94,8 +94,8 @@ fn held_now(place: usize, target: &Target, show_expected: bool) -> Vec<KeyRow> {
         let known = row.locks.iter().any(|&other| Arc::ptr_eq(&report.locks[other].holder, &lock.holder));
         row.holders += usize::from(!known);
         row.locks.push(lock_place);
-        let longer = row.held.is_none_or(|held| lock.held.at_least > held.at_least);
-        row.held = if longer { Some(lock.held) } else { row.held };
+        let longer = row.held.is_none_or(|held| lock.past.held.at_least > held.at_least);
+        row.held = if longer { Some(lock.past.held) } else { row.held };
         // Who is blocked by several holders stands with each of them.
         row.waiting = row.waiting.max(lock.waiters.len());
         let longest = lock.waiters.iter().map(|waiter| waiter.waited).chain(row.longest_wait);

@@ -53,7 +53,7 @@ impl SeenKeys {
                 most_holders: 0,
                 last: None,
             });
-            seen.longest = seen.longest.max(lock.held.at_least);
+            seen.longest = seen.longest.max(lock.past.held.at_least);
             seen.most_holders = seen.most_holders.max(*number);
             seen.last = report.sampled_at;
         }

@@ -76,7 +76,7 @@ fn of_finding(finding: &Finding, column: Column) -> Option<u128> {
 
 fn of_lock(lock: &LockReport, column: Column) -> Option<u128> {
     Some(match column {
-        Column::Held => lock.held.at_least.as_nanos(),
+        Column::Held => lock.past.held.at_least.as_nanos(),
         Column::State => nanoseconds(lock.holder.state_for),
         Column::Waiting => lock.waiters.len() as u128,
         Column::Longest => nanoseconds(lock.waiters.iter().map(|waiter| waiter.waited.duration).max()),

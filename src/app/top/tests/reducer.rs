@@ -117,7 +117,7 @@ fn rows_are_sorted_by_any_column_and_both_ways() {
     world.keys("<");
     assert_eq!(world.state.list().sort, Some(Column::Rule));
     let mut report = example();
-    report.locks[2].held = fixture::held(5_000);
+    std::sync::Arc::make_mut(&mut report.locks[2].past).held = fixture::held(5_000);
     world.report(0, report);
     while world.state.list().sort != Some(Column::Held) {
         world.keys(">");
