@@ -127,7 +127,7 @@ mod tests {
     /// With so many holders and waiters a copy for each pair would be as many as their product, and each of those
     /// names all holders again.
     #[test]
-    fn all_locks_of_a_key_share_who_queues_for_it_and_findings_share_its_text() {
+    fn all_locks_of_a_key_share_who_queues_for_it_and_findings_share_the_key() {
         let mut world = World::new();
         for pid in 1..=30 {
             world.connect(pid, "api").hold_in(pid, key(1), LockMode::Share);
@@ -146,7 +146,6 @@ mod tests {
             assert!(Arc::ptr_eq(&lock.waiters, &first.waiters), "{lock:?}");
         }
         let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
-        let lock = report.locks.iter().find(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key));
-        assert!(lock.is_some_and(|lock| Arc::ptr_eq(&finding.keys[0], &lock.key.text)), "{finding:?}");
+        assert!(report.locks.iter().any(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key)), "{finding:?}");
     }
 }

@@ -273,7 +273,7 @@ impl<'a> From<&'a LeaseReport> for LeaseObject<'a> {
 
 impl<'a> From<&'a Finding> for FindingObject<'a> {
     fn from(finding: &'a Finding) -> Self {
-        let keys = &finding.keys[..finding.keys.len().min(LIST_LIMIT)];
+        let keys: Vec<&str> = finding.keys().take(LIST_LIMIT).collect();
         Self {
             id: &finding.id,
             since: finding.since.map(time),
@@ -282,9 +282,9 @@ impl<'a> From<&'a Finding> for FindingObject<'a> {
             severity: finding.severity.name(),
             summary: &finding.summary,
             detail: &finding.detail,
+            truncated: keys.len() < finding.key_count,
             keys,
             key_count: finding.key_count,
-            truncated: keys.len() < finding.key_count,
             database: finding.database.as_deref(),
             pids: &finding.pids,
             gid: finding.gid.as_deref(),

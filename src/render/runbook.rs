@@ -23,8 +23,7 @@ impl Selection {
         self.pid.is_none_or(|pid| finding.pids.contains(&pid) || finding.waiters.contains(&pid))
             && self.key.is_none_or(|key| {
                 let text = crate::keys::key::text(key);
-                finding.key_reports.iter().any(|report| report.numbers == key)
-                    || finding.keys.iter().any(|known| **known == *text)
+                finding.key_reports.iter().any(|report| report.numbers == key) || finding.key_texts.contains(&text)
             })
     }
 

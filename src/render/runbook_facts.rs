@@ -142,15 +142,9 @@ pub(crate) fn keys(finding: &Finding) -> Vec<String> {
         lines.extend(key.names.iter().filter_map(|name| name.note.as_ref()).map(|note| format!("note: {note}")));
     }
     let listed = finding.key_reports.len().min(SHOWN);
-    let others: Vec<String> = finding
-        .keys
-        .iter()
-        .skip(finding.key_reports.len())
-        .take(SHOWN - listed)
-        .map(|text| text.as_ref().to_owned())
-        .collect();
+    let others = &finding.key_texts[..finding.key_texts.len().min(SHOWN - listed)];
+    lines.extend_from_slice(others);
     let shown = listed + others.len();
-    lines.extend(others);
     if finding.key_count > shown && shown > 0 {
         lines.push(format!("and {} more keys", finding.key_count - shown));
     }
@@ -221,7 +215,7 @@ fn one_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> Vec<String> {
     let Some(first) = locks.first() else { return vec![format!("pid {pid}, holds no advisory lock itself")] };
     let holder = &first.holder;
     let mut lines = vec![session(index.report, holder)];
-    let lock = locks.iter().find(|lock| finding.keys.contains(&lock.key.text)).unwrap_or(first);
+    let lock = locks.iter().find(|lock| finding.keys().any(|key| *key == *lock.key.text)).unwrap_or(first);
     let mut facts: Vec<String> = state(holder).into_iter().collect();
     facts.push(match lock.past.scope {
         HoldScope::Session => "session scope".to_owned(),
@@ -306,7 +300,7 @@ pub(crate) fn state(holder: &HolderReport) -> Option<String> {
 }
 
 fn also_holds(index: &Index<'_>, finding: &Finding) -> Vec<String> {
-    let named: HashSet<&str> = finding.keys.iter().map(AsRef::as_ref).collect();
+    let named: HashSet<&str> = finding.keys().collect();
     let mut others: Vec<String> = Vec::new();
     for &pid in &finding.pids {
         let texts = index.locks_of(pid).iter().map(|lock| &*lock.key.text);

@@ -86,7 +86,7 @@ fn long_lists_are_cut_and_say_so_and_what_is_wrong_stays() {
     let wrong = report.locks.remove(0);
     report.locks = (0..1_500).map(|number| lock(key(number, None), holder(1, "a"), &[])).collect();
     report.locks.push(wrong);
-    report.findings[0].keys = (0..1_500).map(|number| number.to_string().into()).collect();
+    report.findings[0].key_reports = (0..1_500).map(|number| key(number, None)).collect();
     report.findings[0].key_count = 1_500;
     let (_, value) = as_json(&[report]);
     let target = &value["targets"][0];
@@ -185,7 +185,6 @@ fn a_narrow_screen_cuts_no_key() {
 fn several_keys_are_counted_and_some_are_named() {
     let mut report = example();
     let finding = &mut report.findings[0];
-    finding.keys = (1..=5).map(|number| number.to_string().into()).collect();
     finding.key_reports = (1..=5).map(|number| key(number, (number == 1).then_some("first"))).collect();
     finding.key_count = 5;
     let text = table::render(&[report], PIPE);

@@ -115,8 +115,6 @@ fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
         )),
     };
     let key_reports: Vec<Arc<KeyReport>> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
-    let texts = draft.key_texts.iter().map(|text| Arc::from(text.as_str()));
-    let keys = key_reports.iter().map(|report| Arc::clone(&report.text)).chain(texts).collect();
     let names = |lock: &AdvisoryKey| hold_of(*lock).map_or(&[][..], |hold| &hold.names);
     let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
     Finding {
@@ -129,8 +127,8 @@ fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
         detail: draft.detail.clone(),
         key_count: draft.keys.len() + draft.key_texts.len(),
         database: database(context, draft),
-        keys,
         key_reports,
+        key_texts: draft.key_texts.clone(),
         pids: draft.pids.clone(),
         gid: draft.gid.clone(),
         lease: match &draft.subject {

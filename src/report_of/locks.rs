@@ -1,5 +1,6 @@
 //! The locks of a Report, with their holders and who queues for them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Found, pids};
@@ -11,17 +12,21 @@ use crate::rules::Context;
 /// The locks of a poll, and what findings name them.
 pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let observed = context.observed;
-    let (keys, rules) = named(observed.holds.len(), found);
-    let mut holders: Vec<Arc<HolderReport>> = Vec::with_capacity(observed.holds.len());
+    let count = observed.holds.len();
+    let Named { keys, lists, rules } = Named::new(count, found);
+    let mut holders: Vec<Arc<HolderReport>> = Vec::with_capacity(observed.holders.len());
+    let mut holder_of: Vec<usize> = Vec::with_capacity(count);
     for Holdings { holder, places, .. } in &observed.holders {
-        let report = Arc::new(holder_report(context, *holder));
-        holders.extend(places.clone().map(|_| Arc::clone(&report)));
+        holder_of.extend(places.clone().map(|_| holders.len()));
+        holders.push(Arc::new(holder_report(context, *holder)));
     }
-    let mut waiters = waiters(observed);
-    let mut order: Vec<usize> = (0..observed.holds.len()).collect();
+    let waiters = waiters(observed);
+    let queue = |place: usize| waiters.get(&place).filter(|_| !observed.holds[place].waiters.is_empty());
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
     // holder.
-    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(waiters[place].len())));
+    let (mut order, others): (Vec<usize>, Vec<usize>) =
+        (0..count).partition(|&place| rules[place] != 0 || !observed.holds[place].waiters.is_empty());
+    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(queue(place).map_or(0, |queue| queue.len()))));
     let lock = |place: usize| {
         let hold = &observed.holds[place];
         LockReport {
@@ -29,49 +34,65 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
             mode: hold.mode.name(),
             hold_expected: hold.expected,
             past: Arc::clone(&hold.past),
-            holder: Arc::clone(&holders[place]),
-            waiters: std::mem::take(&mut waiters[place]),
-            rules: Arc::clone(&rules[place]),
+            holder: Arc::clone(&holders[holder_of[place]]),
+            waiters: queue(place).cloned().unwrap_or_default(),
+            rules: Arc::clone(&lists[rules[place]]),
         }
     };
-    order.into_iter().map(lock).collect()
+    order.into_iter().chain(others).map(lock).collect()
 }
 
-/// For each hold the number of keys of the smallest finding that names it, and the rules of all that do.
-fn named(holds: usize, found: &[Found]) -> (Vec<usize>, Vec<Arc<[&'static str]>>) {
-    let mut keys = vec![usize::MAX; holds];
-    let mut rules: Vec<Arc<[&'static str]>> = vec![Arc::default(); holds];
-    for one in found {
-        // Nearly always all holds of a finding are named by the same rules.
-        let mut last: (Arc<[&'static str]>, Arc<[&'static str]>) = (Arc::default(), Arc::from([one.draft.rule]));
-        for &place in &one.places {
-            keys[place] = one.draft.keys.len().min(keys[place]);
-            let before = &mut rules[place];
-            if before.contains(&one.draft.rule) {
-                continue;
+/// Which findings name which holds.
+struct Named {
+    /// For each hold the number of keys of the smallest finding that names it.
+    keys: Vec<usize>,
+    /// All lists of rules that there are, the empty one first.
+    lists: Vec<Arc<[&'static str]>>,
+    /// For each hold the place of its list.
+    rules: Vec<usize>,
+}
+
+impl Named {
+    fn new(holds: usize, found: &[Found]) -> Self {
+        let mut named = Self { keys: vec![usize::MAX; holds], lists: vec![Arc::default()], rules: vec![0; holds] };
+        // What a list becomes with a rule.
+        let mut longer: HashMap<(usize, &'static str), usize> = HashMap::new();
+        for one in found {
+            let rule = one.draft.rule;
+            // Nearly always all holds of a finding are named by the same rules.
+            let mut last = None;
+            for &place in &one.places {
+                named.keys[place] = one.draft.keys.len().min(named.keys[place]);
+                let before = named.rules[place];
+                let after = match last {
+                    Some((same, after)) if same == before => after,
+                    _ if named.lists[before].contains(&rule) => before,
+                    _ => *longer.entry((before, rule)).or_insert_with(|| {
+                        let list = named.lists[before].iter().copied().chain([rule]).collect();
+                        named.lists.push(list);
+                        named.lists.len() - 1
+                    }),
+                };
+                named.rules[place] = after;
+                last = Some((before, after));
             }
-            if last.0 != *before {
-                last = (Arc::clone(before), before.iter().copied().chain([one.draft.rule]).collect());
-            }
-            *before = Arc::clone(&last.1);
         }
+        named
     }
-    (keys, rules)
 }
 
-/// For each hold who queues for its key. Holds of one key share the list.
-fn waiters(observed: &Observed) -> Vec<Arc<[WaiterReport]>> {
-    let mut waiters: Vec<Arc<[WaiterReport]>> = vec![Arc::default(); observed.holds.len()];
-    let mut waited_for: Vec<usize> =
-        (0..waiters.len()).filter(|&place| !observed.holds[place].waiters.is_empty()).collect();
-    waited_for.sort_by_key(|&place| observed.holds[place].key);
-    let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
-    for place in waited_for {
-        let hold = &observed.holds[place];
-        if last.0 != &*hold.waiters {
-            last = (&hold.waiters, hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect());
+/// By the places of holds who queues for their keys. Holds of one key share the list.
+fn waiters(observed: &Observed) -> HashMap<usize, Arc<[WaiterReport]>> {
+    let mut waiters = HashMap::new();
+    for places in observed.waited_for.values() {
+        let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
+        for &place in places {
+            let hold = &observed.holds[place];
+            if last.0 != &*hold.waiters {
+                last = (&hold.waiters, hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect());
+            }
+            waiters.insert(place, Arc::clone(&last.1));
         }
-        waiters[place] = Arc::clone(&last.1);
     }
     waiters
 }

@@ -133,7 +133,12 @@ fn said(report: &TargetReport) -> Vec<String> {
     report
         .findings
         .iter()
-        .map(|finding| format!("{:?}", (&finding.id, finding.rule, finding.severity, &finding.keys, &finding.waiters)))
+        .map(|finding| {
+            format!(
+                "{:?}",
+                (&finding.id, finding.rule, finding.severity, finding.keys().collect::<Vec<_>>(), &finding.waiters)
+            )
+        })
         .collect()
 }
 

@@ -50,10 +50,10 @@ pub struct Finding {
     pub summary: String,
     /// Evidence, one sentence each.
     pub detail: Vec<String>,
-    /// Key texts, at most 1,000.
-    pub keys: Vec<Arc<str>>,
-    /// The keys again, with names, as many as `keys`.
+    /// Its keys, at most 1,000.
     pub key_reports: Vec<Arc<KeyReport>>,
+    /// Key texts where there is no key of a lock: holder-count of a key that nobody holds.
+    pub key_texts: Vec<String>,
     /// How many keys there are.
     pub key_count: usize,
     /// The keys' database, where it is one.
@@ -72,4 +72,16 @@ pub struct Finding {
     pub held: Option<HeldFor>,
     /// What to do.
     pub advice: LateAdvice,
+}
+
+impl Finding {
+    /// The texts of its keys, as many as there are in the lists.
+    pub fn keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.key_reports.iter().map(|report| &*report.text).chain(self.key_texts.iter().map(String::as_str))
+    }
+
+    /// How many keys there are in the lists.
+    pub fn listed_keys(&self) -> usize {
+        self.key_reports.len() + self.key_texts.len()
+    }
 }

@@ -11,7 +11,7 @@ use crate::model::{KeyNumbers, Pid, PoolMode, Time};
 #[derive(Debug, Clone)]
 pub struct KeyReport {
     /// Key text.
-    pub text: Arc<str>,
+    pub text: Box<str>,
     /// The numbers.
     pub numbers: KeyNumbers,
     /// The database's name; nothing for node-wide keys.
@@ -109,7 +109,7 @@ pub struct LockReport {
     pub holder: Arc<HolderReport>,
     /// Who queues for exactly this key, longest first; shared by all locks of the key.
     pub waiters: Arc<[WaiterReport]>,
-    /// Rules that name this lock; shared by all locks of a finding.
+    /// Rules that name this lock; shared by all locks that the same rules name.
     pub rules: Arc<[&'static str]>,
 }
 

@@ -45,8 +45,8 @@ fn has_a_part(pool: &PoolReport, lock: &LockReport, grouping: &Grouping) -> bool
 
 /// Whether a finding is about the key. Its own list may be cut; then the lock of one of its sessions tells.
 fn names(finding: &Finding, text: &str, locks: &[LockReport]) -> bool {
-    finding.keys.iter().any(|key| **key == *text)
-        || (finding.keys.len() < finding.key_count
+    finding.keys().any(|key| key == text)
+        || (finding.listed_keys() < finding.key_count
             && locks.iter().any(|lock| {
                 lock.rules.contains(&finding.rule) && lock.holder.pid.is_some_and(|pid| finding.pids.contains(&pid))
             }))
@@ -74,7 +74,7 @@ fn counts(locks: &[LockReport], idle: Duration) -> Counts {
 mod tests {
     use super::*;
     use crate::analysis::report::Severity;
-    use crate::render::fixture::{example, finding};
+    use crate::render::fixture::{self, example, finding};
 
     #[test]
     fn only_the_key_is_left_and_counted() {
@@ -118,7 +118,7 @@ mod tests {
         let mut report = example();
         report.locks[1].rules = ["key-hoard"].into();
         let mut hoard = finding("key-hoard", Severity::Warning, &report.locks[1]);
-        hoard.keys = vec!["1".into()];
+        hoard.key_reports = vec![fixture::key(1, None)];
         hoard.key_count = 5_000;
         report.findings = vec![hoard];
         narrow(&mut report, key::from_bigint(612_001), Duration::from_secs(60), &Grouping::default());

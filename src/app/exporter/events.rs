@@ -116,7 +116,7 @@ impl Line {
             severity: finding.severity,
             silenced: finding.silenced.is_some(),
             summary: finding.summary.clone(),
-            key: list(finding.keys.iter(), finding.key_count),
+            key: list(finding.keys(), finding.key_count),
             name: list(names.iter(), names.len()),
             database: finding.database.clone().unwrap_or_default(),
             application: text(holder.and_then(|holder| holder.application.as_ref())),

@@ -1,7 +1,6 @@
 //! The schema: names and order of the fields are a promise.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -184,7 +183,7 @@ pub(super) struct FindingObject<'a> {
     pub severity: &'static str,
     pub summary: &'a str,
     pub detail: &'a [String],
-    pub keys: &'a [Arc<str>],
+    pub keys: Vec<&'a str>,
     pub key_count: usize,
     #[serde(skip_serializing_if = "is_false")]
     pub truncated: bool,

@@ -77,18 +77,12 @@ fn subject(finding: &Finding) -> String {
 
 /// The finding's keys, by number and name.
 fn keys(finding: &Finding) -> String {
-    if let ([_], [key]) = (finding.keys.as_slice(), finding.key_reports.as_slice()) {
+    if let ([key], []) = (finding.key_reports.as_slice(), finding.key_texts.as_slice()) {
         return key_text(key);
     }
-    let texts: Vec<String> = finding
-        .keys
-        .iter()
-        .enumerate()
-        .take(SPELLED_OUT)
-        .map(|(place, text)| {
-            finding.key_reports.get(place).map_or_else(|| style::safe(text).into_owned(), |key| short_key_text(key))
-        })
-        .collect();
+    let named = finding.key_reports.iter().map(|key| short_key_text(key));
+    let others = finding.key_texts.iter().map(|text| style::safe(text).into_owned());
+    let texts: Vec<String> = named.chain(others).take(SPELLED_OUT).collect();
     match finding.key_count {
         0 | 1 => texts.join(""),
         count if count > texts.len() => format!("{count} keys: {}, ...", texts.join(", ")),

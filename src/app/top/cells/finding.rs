@@ -41,7 +41,7 @@ fn keys(finding: &Finding) -> Cell {
     }
     let named = |place: usize| match finding.key_reports.get(place) {
         Some(key) => short_key(key),
-        None => finding.keys.get(place).map(|key| safe(key).into_owned()).unwrap_or_default(),
+        None => finding.keys().nth(place).map(|key| safe(key).into_owned()).unwrap_or_default(),
     };
     match (finding.key_count, finding.key_reports.first()) {
         (0, _) => Cell::none(),

@@ -113,7 +113,7 @@ fn describe_finding(report: &TargetReport, finding: &Finding, text: &mut String)
     word(text, finding.rule);
     word(text, finding.severity.name());
     finding.key_reports.iter().for_each(|key| describe_key(key, text));
-    finding.keys.iter().for_each(|key| word(text, key));
+    finding.key_texts.iter().for_each(|key| word(text, key));
     if let Some(lease) = &finding.lease {
         word(text, &lease.lease);
     }

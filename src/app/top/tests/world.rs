@@ -231,7 +231,6 @@ pub fn with_leases() -> TargetReport {
         id: format!("lease of {lease}"),
         summary: summary.to_owned(),
         detail: Vec::new(),
-        keys: Vec::new(),
         key_reports: Vec::new(),
         key_count: 0,
         pids: Vec::new(),
