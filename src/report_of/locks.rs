@@ -68,8 +68,8 @@ impl Named {
                     Some((same, after)) if same == before => after,
                     _ if named.lists[before].contains(&rule) => before,
                     _ => *longer.entry((before, rule)).or_insert_with(|| {
-                        let list = named.lists[before].iter().copied().chain([rule]).collect();
-                        named.lists.push(list);
+                        let with_rule = named.lists[before].iter().copied().chain([rule]).collect();
+                        named.lists.push(with_rule);
                         named.lists.len() - 1
                     }),
                 };
