@@ -21,12 +21,11 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
         holders.push(Arc::new(holder_report(context, *holder)));
     }
     let waiters = waiters(observed);
-    let queue = |place: usize| waiters.get(&place).filter(|_| !observed.holds[place].waiters.is_empty());
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
     // holder.
     let (mut order, others): (Vec<usize>, Vec<usize>) =
         (0..count).partition(|&place| rules[place] != 0 || !observed.holds[place].waiters.is_empty());
-    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(queue(place).map_or(0, |queue| queue.len()))));
+    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(observed.holds[place].waiters.len())));
     let lock = |place: usize| {
         let hold = &observed.holds[place];
         LockReport {
@@ -35,7 +34,11 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
             hold_expected: hold.expected,
             past: Arc::clone(&hold.past),
             holder: Arc::clone(&holders[holder_of[place]]),
-            waiters: queue(place).cloned().unwrap_or_default(),
+            waiters: if hold.waiters.is_empty() {
+                Arc::default()
+            } else {
+                waiters.get(&place).cloned().unwrap_or_default()
+            },
             rules: Arc::clone(&lists[rules[place]]),
         }
     };
