@@ -23,3 +23,7 @@ pub use pooled::Pooled;
 pub use pools::Grouping;
 pub use report::{HoldScope, Quiet};
 pub use tracker::{TargetNames, Tracker, TrackerState};
+
+/// A map by pids, keys and the like, which is asked for each lock or session: the usual hash took a tenth of all judging.
+/// This one begins at random in each process too.
+pub(crate) type Numbered<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::accounts::Accounts;
 use super::pooled::Pooled;
 use super::report::{KeyReport, Past, PoolReport, Waited};
+use crate::analysis::Numbered;
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
     AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, Snapshot, VirtualTransaction,
@@ -153,7 +154,7 @@ pub struct Observed {
     /// Entries with too few or too many holders.
     pub count_mismatches: Vec<CountMismatch>,
     /// The places of backends in the snapshot, by pid.
-    pub(crate) backends: HashMap<Pid, usize>,
+    pub(crate) backends: Numbered<Pid, usize>,
     /// The application groups of backends, by their places in the snapshot.
     pub(crate) groups: Vec<Arc<str>>,
     /// How many application groups connect from each client address.
@@ -161,14 +162,14 @@ pub struct Observed {
     /// The places of backends that are seen to work or to rest, for each database and role.
     pub(crate) accounts: Accounts,
     /// The places of prepared transactions in the snapshot, by virtualtransaction and by gid.
-    pub(crate) prepared: HashMap<VirtualTransaction, usize>,
+    pub(crate) prepared: Numbered<VirtualTransaction, usize>,
     pub(crate) gids: HashMap<String, usize>,
     /// Who queues for each key, longest wait first, then by pid.
-    pub(crate) queues: HashMap<AdvisoryKey, Vec<Pid>>,
+    pub(crate) queues: Numbered<AdvisoryKey, Vec<Pid>>,
     /// Every holder, in ascending order.
     pub(crate) holders: Vec<Holdings>,
     /// The places of holds whose key is waited for, by mode and holder.
-    pub(crate) waited_for: HashMap<AdvisoryKey, Vec<usize>>,
+    pub(crate) waited_for: Numbered<AdvisoryKey, Vec<usize>>,
     /// The places of all holds by key, mode and holder, once somebody asks for a key that nobody waits for.
     pub(crate) by_key: OnceLock<Vec<(AdvisoryKey, LockMode, usize)>>,
     /// The places of holds whose key has a name.

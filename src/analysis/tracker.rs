@@ -19,6 +19,7 @@ use super::pooled::pooled;
 use super::pools::{Grouping, applications_at, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
+use crate::analysis::Numbered;
 use crate::keys::{KeyBook, LookUp};
 use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
 use holds::{HolderMemory, Holds};
@@ -47,8 +48,8 @@ enum HolderId {
 /// Where in a snapshot its backends and prepared transactions are.
 #[derive(Debug, Default)]
 struct Places {
-    backends: HashMap<Pid, usize>,
-    prepared: HashMap<VirtualTransaction, usize>,
+    backends: Numbered<Pid, usize>,
+    prepared: Numbered<VirtualTransaction, usize>,
 }
 
 impl Places {
@@ -70,9 +71,9 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
-    holds: HashMap<HolderId, HolderMemory>,
+    holds: Numbered<HolderId, HolderMemory>,
     names: NameMemory,
-    backends: HashMap<Pid, BackendMemory>,
+    backends: Numbered<Pid, BackendMemory>,
     waits: WaitMemory,
     mismatches: HashMap<String, Duration>,
     /// A memory from an earlier process, until the first poll.
@@ -193,8 +194,8 @@ fn drop_unknown_owners(snapshot: &mut Snapshot, places: &Places) {
 }
 
 /// Who queues for each key, longest wait first.
-fn queues(waiting: &BTreeMap<Pid, Waiting>) -> HashMap<AdvisoryKey, Vec<&Waiting>> {
-    let mut queues: HashMap<AdvisoryKey, Vec<&Waiting>> = HashMap::new();
+fn queues(waiting: &BTreeMap<Pid, Waiting>) -> Numbered<AdvisoryKey, Vec<&Waiting>> {
+    let mut queues: Numbered<AdvisoryKey, Vec<&Waiting>> = Numbered::default();
     for wait in waiting.values() {
         if let Some(key) = wait.key() {
             queues.entry(key).or_default().push(wait);
@@ -208,11 +209,11 @@ fn queues(waiting: &BTreeMap<Pid, Waiting>) -> HashMap<AdvisoryKey, Vec<&Waiting
 
 fn waiting(
     graph: &Waits<'_>,
-    waited: &HashMap<Pid, super::report::Waited>,
+    waited: &Numbered<Pid, super::report::Waited>,
     snapshot: &Snapshot,
     names: TargetNames<'_>,
 ) -> BTreeMap<Pid, Waiting> {
-    let mut on_purpose: HashMap<AdvisoryKey, bool> = HashMap::new();
+    let mut on_purpose: Numbered<AdvisoryKey, bool> = Numbered::default();
     let mut follows = |object: &LockObject| match object {
         LockObject::Advisory(key) => *on_purpose.entry(*key).or_insert_with(|| {
             let known = LookUp {
@@ -248,7 +249,7 @@ fn assemble(
     places: Places,
     Holds { list: holds, holders, waited_for }: Holds,
     waiting: BTreeMap<Pid, Waiting>,
-    queues: HashMap<AdvisoryKey, Vec<Pid>>,
+    queues: Numbered<AdvisoryKey, Vec<Pid>>,
     cycles: Vec<Vec<Pid>>,
     names: TargetNames<'_>,
 ) -> Observed {

@@ -2,7 +2,6 @@
 //!
 //! PostgreSQL 14 and later say it in `waitstart`; before that, polls have to remember.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::moment::Moment;
 use super::report::Waited;
 use super::waits::Waits;
+use crate::analysis::Numbered;
 use crate::model::{LockMode, LockObject, Pid, Snapshot, Time, age};
 
 /// PostgreSQL 14 brought `pg_locks.waitstart`.
@@ -36,7 +36,7 @@ struct SeenWait {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitMemory {
-    waits: HashMap<Pid, SeenWait>,
+    waits: Numbered<Pid, SeenWait>,
 }
 
 impl WaitMemory {
@@ -45,13 +45,13 @@ impl WaitMemory {
         &mut self,
         snapshot: &Snapshot,
         graph: &Waits<'_>,
-        backends: &HashMap<Pid, usize>,
+        backends: &Numbered<Pid, usize>,
         now: Moment,
         first_poll: bool,
-    ) -> HashMap<Pid, Waited> {
+    ) -> Numbered<Pid, Waited> {
         let has_waitstart = snapshot.server.version_num >= WAITSTART_SINCE;
-        let mut waits = HashMap::new();
-        let mut waited = HashMap::new();
+        let mut waits = Numbered::default();
+        let mut waited = Numbered::default();
         for (&pid, wait) in &graph.waits {
             let Some(backend) = backends.get(&pid).map(|&place| &snapshot.backends[place]) else { continue };
             let before = self.waits.remove(&pid).filter(|before| before.backend_start == backend.backend_start);

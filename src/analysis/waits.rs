@@ -8,10 +8,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-
 use super::components::components;
 use super::observed::HolderRef;
+use crate::analysis::Numbered;
 use crate::model::{LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
 
 /// One waiting session's place in the graph.
@@ -59,7 +58,7 @@ pub(super) fn waits(snapshot: &Snapshot) -> Waits<'_> {
     if snapshot.locks.iter().all(|row| row.granted) {
         return Waits::default();
     }
-    let leaders: HashMap<Pid, Pid> =
+    let leaders: Numbered<Pid, Pid> =
         snapshot.backends.iter().filter_map(|backend| backend.leader_pid.map(|leader| (backend.pid, leader))).collect();
     let queues = queues(snapshot, &leaders);
     let mut graph = Graph::default();
@@ -77,10 +76,10 @@ pub(super) fn waits(snapshot: &Snapshot) -> Waits<'_> {
     Waits { waits, cycles }
 }
 
-fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&'a LockObject, Queue<'a>> {
+fn queues<'a>(snapshot: &'a Snapshot, leaders: &Numbered<Pid, Pid>) -> BTreeMap<&'a LockObject, Queue<'a>> {
     let lead = |pid: Pid| leaders.get(&pid).copied().unwrap_or(pid);
     // Each row asks it.
-    let mut queues: HashMap<&LockObject, Queue<'_>, RandomState> = HashMap::default();
+    let mut queues: Numbered<&LockObject, Queue<'_>> = Numbered::default();
     for row in snapshot.locks.iter().filter(|row| !row.granted) {
         if let LockOwner::Backend(pid) = row.owner {
             queues.entry(&row.object).or_default().waiters.push((lead(pid), row));
@@ -104,7 +103,7 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &HashMap<Pid, Pid>) -> BTreeMap<&
         }
     }
     // Before 14 there is no waitstart: the statement's start is the nearest thing to a place in the queue.
-    let started: HashMap<Pid, Option<Time>> =
+    let started: Numbered<Pid, Option<Time>> =
         snapshot.backends.iter().map(|backend| (backend.pid, backend.query_start)).collect();
     for queue in queues.values_mut() {
         queue.waiters.sort_by_key(|&(pid, row)| {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Found, pids};
+use crate::analysis::Numbered;
 use crate::analysis::report::{HolderPooler, HolderReport, LockReport, WaiterReport};
 use crate::analysis::{HolderRef, Holdings, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
@@ -85,8 +86,8 @@ impl Named {
 }
 
 /// By the places of holds who queues for their keys. Holds of one key share the list.
-fn waiters(observed: &Observed) -> HashMap<usize, Arc<[WaiterReport]>> {
-    let mut waiters = HashMap::new();
+fn waiters(observed: &Observed) -> Numbered<usize, Arc<[WaiterReport]>> {
+    let mut waiters = Numbered::default();
     for places in observed.waited_for.values() {
         let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
         for &place in places {

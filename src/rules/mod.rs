@@ -33,8 +33,7 @@ mod tests;
 mod unexpected_holder;
 pub mod words;
 
-use std::collections::HashMap;
-
+use crate::analysis::Numbered;
 use crate::model::Pid;
 pub use draft::{Context, Draft, Subject};
 pub use hidden_sessions::hidden_holders;
@@ -94,7 +93,7 @@ pub fn judge(context: &Context<'_>) -> Vec<Draft> {
     }
     let mut absorbed = vec![false; drafts.len()];
     // Thousands of findings must not have each pair looked at.
-    let mut by_session: HashMap<Pid, Vec<usize>> = HashMap::new();
+    let mut by_session: Numbered<Pid, Vec<usize>> = Numbered::default();
     for (place, draft) in drafts.iter().enumerate() {
         by_session.entry(draft.pids.first().copied().unwrap_or_default()).or_default().push(place);
     }

@@ -4,14 +4,12 @@
 //! Most holders have the locks that they had in the last poll, and polls show most locks of a holder alike: those share
 //! one memory, and what it says is worked out once.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
-
 use super::names::Known;
 use super::{HolderId, Places, TargetNames, Tracker, shared};
+use crate::analysis::Numbered;
 use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
@@ -31,7 +29,7 @@ pub(super) struct Holds {
     /// Which are whose.
     pub holders: Vec<Holdings>,
     /// The places of those whose key is waited for.
-    pub waited_for: HashMap<AdvisoryKey, Vec<usize>>,
+    pub waited_for: Numbered<AdvisoryKey, Vec<usize>>,
 }
 
 /// What is remembered of a holder's locks.
@@ -193,14 +191,14 @@ impl Tracker {
         &mut self,
         snapshot: &Snapshot,
         places: &Places,
-        queues: &HashMap<AdvisoryKey, Vec<&Waiting>>,
+        queues: &Numbered<AdvisoryKey, Vec<&Waiting>>,
         names: TargetNames<'_>,
         now: Moment,
     ) -> Holds {
         let same_names = self.names.begin(snapshot, names.book);
         let owners = self.owners(snapshot, places, names.book);
         // Each row asks it.
-        let queues: HashMap<AdvisoryKey, Queue<'_>, RandomState> =
+        let queues: Numbered<AdvisoryKey, Queue<'_>> =
             queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
         let nobody = Queue::default();
         let mut before = std::mem::take(&mut self.holds);
@@ -254,7 +252,7 @@ impl Tracker {
     /// Who owns granted advisory rows, in the order of holders.
     fn owners<'a>(&self, snapshot: &'a Snapshot, places: &Places, book: &KeyBook) -> Vec<Owner<'a>> {
         let mut owners: Vec<Owner<'_>> = Vec::new();
-        let mut known: HashMap<LockOwner, usize> = HashMap::new();
+        let mut known: Numbered<LockOwner, usize> = Numbered::default();
         // Rows of one owner mostly stand together.
         let mut last: Option<(LockOwner, usize)> = None;
         for row in snapshot.locks.iter().filter(|row| row.granted) {

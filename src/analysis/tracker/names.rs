@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{TargetNames, shared};
+use crate::analysis::Numbered;
 use crate::analysis::report::KeyReport;
 use crate::keys::{KeyBook, LookUp, Name};
 use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
@@ -22,7 +23,7 @@ pub(super) struct Known {
 pub(super) struct NameMemory {
     book: KeyBook,
     databases: HashMap<Oid, Arc<str>>,
-    words: HashMap<Pid, Words>,
+    words: Numbered<Pid, Words>,
 }
 
 /// What a session says of itself.
