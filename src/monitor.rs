@@ -148,4 +148,33 @@ mod tests {
         let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
         assert!(report.locks.iter().any(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key)), "{finding:?}");
     }
+
+    /// A worker may hold thousands: what polls have taught of them is kept once, and apart only where they differ.
+    #[test]
+    fn locks_of_a_session_share_their_past_until_polls_show_them_differently() {
+        let mut world = World::new();
+        world.connect(10, "worker").connect(11, "api");
+        for number in 1..=4 {
+            world.hold(10, key(number));
+        }
+        let book = Arc::new(KeyBook::default());
+        let mut monitor = Monitor::new("t".to_owned(), Thresholds::default(), book, Grouping::default(), false);
+        let mut pasts = |world: &mut World, second| {
+            let report = monitor.observe(world.to(second).poll());
+            let mut locks: Vec<_> =
+                report.locks.iter().map(|lock| (lock.key.numbers, Arc::clone(&lock.past))).collect();
+            locks.sort_by_key(|(numbers, _)| *numbers);
+            locks.into_iter().map(|(_, past)| past).collect::<Vec<_>>()
+        };
+        pasts(&mut world, 1.0);
+        let all = pasts(&mut world, 2.0);
+        assert!(all.len() == 4 && all.iter().all(|past| Arc::ptr_eq(past, &all[0])), "{all:?}");
+        // Somebody queues for one of them, and the session begins a statement: only that one is surely unbroken.
+        world.to(2.5).wait(11, key(2));
+        pasts(&mut world, 3.0);
+        world.to(3.5).run(10, "SELECT 2");
+        let all = pasts(&mut world, 4.0);
+        assert!(all[1].unbroken > all[0].unbroken, "{all:?}");
+        assert!(Arc::ptr_eq(&all[0], &all[2]) && Arc::ptr_eq(&all[0], &all[3]), "{all:?}");
+    }
 }
