@@ -25,8 +25,8 @@ pub fn time(seconds: f64) -> Time {
     DateTime::from_timestamp(1_800_000_000, 0).unwrap_or_default() + offset
 }
 
-/// What poll number `poll` sees of so many locks: sessions with twenty each, most of them at rest, some at work, and
-/// sessions that wait.
+/// What poll number `poll` sees of so many locks: sessions with twenty each, two in three of them at rest, the others at
+/// work, and sessions that wait. Twice the locks are twice of everything.
 pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
     let mut random = Rng::with_seed(SEED);
     let now = f64::from(poll) * 5.0;
@@ -48,7 +48,7 @@ pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
     };
     for session in 0..sessions {
         let pid = Pid::try_from(session + 100).unwrap_or_default();
-        let mut backend = backend(pid, &mut random, now);
+        let mut backend = backend(pid, session % 3 != 2, &mut random, now);
         let own = session * PER_SESSION..((session + 1) * PER_SESSION).min(locks);
         rows.extend(own.map(|number| row(pid, key(number), true)));
         if session % WAITERS == 1 {
@@ -74,9 +74,8 @@ pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
     }
 }
 
-/// Two in three have rested since long ago, the others began a statement just now.
-fn backend(pid: Pid, random: &mut Rng, now: f64) -> Backend {
-    let rests = random.u8(..) < 170;
+/// One that has rested since long ago, or that began a statement just now.
+fn backend(pid: Pid, rests: bool, random: &mut Rng, now: f64) -> Backend {
     let since = if rests { -f64::from(random.u16(..)) - 60.0 } else { now - 0.5 };
     Backend {
         pid,
