@@ -52,6 +52,10 @@ def threads(pid):
     return len(list(pathlib.Path(f"/proc/{pid}/task").iterdir()))
 
 
+def descriptors(pid):
+    return len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -237,16 +241,19 @@ def fork_terminal(words):
     return pid, terminal
 
 
-def on_terminal(words):
-    """The same; what it writes is read and thrown away."""
+def on_terminal(words, written=None):
+    """The same; what it writes is read, and kept in that list if there is one."""
     pid, terminal = fork_terminal(words)
     reader = concurrent.futures.ThreadPoolExecutor(1)
 
     def drain():
         while True:
             try:
-                if not os.read(terminal, 1 << 16):
+                part = os.read(terminal, 1 << 16)
+                if not part:
                     return
+                if written is not None:
+                    written.append(part)
             except OSError:
                 return
     reader.submit(drain)
