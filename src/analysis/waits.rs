@@ -51,6 +51,25 @@ impl Queue<'_> {
             .map(|(holder, _)| *holder)
             .collect()
     }
+
+    fn modes_of(&self, holder: HolderRef) -> &[LockMode] {
+        self.holders.get(&holder).map_or(&[], Vec::as_slice)
+    }
+
+    /// A session that holds the object already is queued ahead of the first waiter that has to wait for it, and so of
+    /// all behind that one (PostgreSQL's `ProcSleep`), however late it came.
+    fn put_holders_ahead(&mut self) {
+        if !self.waiters.iter().any(|(pid, _)| self.holders.contains_key(&HolderRef::Session(*pid))) {
+            return;
+        }
+        let by_time = std::mem::take(&mut self.waiters);
+        for (pid, row) in by_time {
+            let own = self.modes_of(HolderRef::Session(pid));
+            let waits_for_it = |other: &&LockRow| own.iter().any(|mode| mode.conflicts_with(other.mode));
+            let place = self.waiters.iter().position(|(_, other)| waits_for_it(other));
+            self.waiters.insert(place.unwrap_or(self.waiters.len()), (pid, row));
+        }
+    }
 }
 
 /// Builds the graph. A parallel worker counts as its leader: members of one lock group never block each other.
@@ -112,6 +131,7 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &Numbered<Pid, Pid>) -> BTreeMap<
             // No time at all means that it came just now: the end of the queue.
             (row.waitstart.or(fallback).unwrap_or(Time::MAX_UTC), pid, row.mode)
         });
+        queue.put_holders_ahead();
     }
     // In an order that is the same each time.
     queues.into_iter().collect()
@@ -151,8 +171,7 @@ impl Graph {
         let (pid, row) = queue.waiters[place];
         let me = HolderRef::Session(pid);
         let vertex = self.vertex(Some(me));
-        let own = queue.holders.get(&me).map_or(&[][..], Vec::as_slice);
-        let mut blocked_by = if own.is_empty() {
+        let mut blocked_by = if queue.modes_of(me).is_empty() {
             let (group, holders) = self.group(number, queue, row.mode);
             self.hard[vertex].push(group);
             holders
@@ -168,15 +187,17 @@ impl Graph {
         let mut seen = [false; LockMode::ALL.len()];
         for &(ahead, other) in queue.waiters[..place].iter().rev() {
             let slot = other.mode as usize;
-            // A session that already holds a conflicting mode of the object is queued ahead of such waiters.
-            let overtakes = own.iter().any(|mode| mode.conflicts_with(other.mode));
-            if seen[slot] || overtakes || ahead == pid || !row.mode.conflicts_with(other.mode) {
+            if seen[slot] || ahead == pid || !row.mode.conflicts_with(other.mode) {
                 continue;
             }
             seen[slot] = true;
-            let other = self.vertex(Some(HolderRef::Session(ahead)));
+            let ahead = HolderRef::Session(ahead);
+            let other = self.vertex(Some(ahead));
             self.soft[vertex].push(other);
-            blocked_by.push(HolderRef::Session(ahead));
+            // It may be a holder as well.
+            if queue.modes_of(ahead).is_empty() || !blocked_by.contains(&ahead) {
+                blocked_by.push(ahead);
+            }
             if LockMode::ALL.into_iter().all(|mode| seen[mode as usize] || !row.mode.conflicts_with(mode)) {
                 break;
             }
