@@ -88,9 +88,8 @@ impl Sight<'_> {
         self.rested.max(earlier_statement.map_or(Duration::ZERO, |start| age(self.now.server, start)))
     }
 
-    /// Whether the session's statement calls a session-level advisory lock function. One that we may not see might.
-    fn calls_session_function(&self) -> bool {
-        self.backend.is_some_and(|backend| backend.query.is_none() || backend.calls_session_advisory)
+    fn may_call_session_function(&self) -> bool {
+        self.backend.is_some_and(Backend::may_call_session_advisory)
     }
 }
 
@@ -213,7 +212,7 @@ impl HoldMemory {
     }
 
     fn see_quiet(&mut self, sight: &Sight<'_>, proof: bool) {
-        if sight.calls_session_function() {
+        if sight.may_call_session_function() {
             self.quiet_since = None;
             self.quiet_polls = 0;
             self.quiet_session_scope = false;

@@ -101,8 +101,34 @@ impl Backend {
         self.backend_start.is_none() || self.state == Some(BackendState::Disabled)
     }
 
+    /// Whether the current or last statement may call an advisory lock function for session locks. One that we may not
+    /// see may, and so may EXECUTE, which shows the name of a statement and not the statement.
+    pub fn may_call_session_advisory(&self) -> bool {
+        self.calls_session_advisory || self.query.as_deref().is_none_or(executes_a_name)
+    }
+
     /// A client's connection, as opposed to a background process or a walsender.
     pub fn is_client(&self) -> bool {
         self.backend_type == "client backend"
+    }
+}
+
+/// Whether it is, or has in it, an `EXECUTE name`, also behind a comment.
+fn executes_a_name(statements: &str) -> bool {
+    statements.split(';').any(|statement| {
+        let behind_comment = statement.rsplit_once("*/").map_or(statement, |(_, behind)| behind);
+        let is_execute = |word: &str| word.eq_ignore_ascii_case("EXECUTE");
+        [statement, behind_comment].iter().any(|text| text.split_ascii_whitespace().next().is_some_and(is_execute))
+    })
+}
+
+#[test]
+fn a_statement_that_is_known_by_its_name_only_may_call_anything() {
+    for statement in ["EXECUTE take(31)", " execute take", "BEGIN; EXECUTE take(31); COMMIT", "/* job */ EXECUTE take"]
+    {
+        assert!(executes_a_name(statement), "{statement}");
+    }
+    for statement in ["SELECT 1", "GRANT EXECUTE ON FUNCTION f TO x", "SELECT executed FROM t", "", "EXECUTED"] {
+        assert!(!executes_a_name(statement), "{statement}");
     }
 }
