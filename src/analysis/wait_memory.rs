@@ -22,6 +22,8 @@ struct SeenWait {
     mode: LockMode,
     backend_start: Option<Time>,
     query_start: Option<Time>,
+    #[serde(default)]
+    xact_start: Option<Time>,
     waitstart: Option<Time>,
     /// The first poll that saw this statement waiting.
     first_seen: Moment,
@@ -55,7 +57,10 @@ impl WaitMemory {
         for (&pid, wait) in &graph.waits {
             let Some(backend) = backends.get(&pid).map(|&place| &snapshot.backends[place]) else { continue };
             let before = self.waits.remove(&pid).filter(|before| before.backend_start == backend.backend_start);
-            let same_statement = |before: &SeenWait| before.query_start == backend.query_start;
+            // A procedure that commits may have had the lock and given it back within one statement.
+            let same_statement = |before: &SeenWait| {
+                before.query_start == backend.query_start && before.xact_start == backend.xact_start
+            };
             let same_queue = |before: &SeenWait| before.object == *wait.object && before.mode == wait.mode;
             let continued = before.as_ref().is_some_and(|before| {
                 same_queue(before)
@@ -72,6 +77,7 @@ impl WaitMemory {
                 mode: wait.mode,
                 backend_start: backend.backend_start,
                 query_start: backend.query_start,
+                xact_start: backend.xact_start,
                 waitstart: wait.waitstart,
                 queued_seen,
                 first_seen: earlier.as_ref().map_or(now, |earlier| earlier.first_seen),
