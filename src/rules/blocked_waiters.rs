@@ -48,7 +48,7 @@ impl BlockedWaiters {
         let keys: BTreeSet<AdvisoryKey> = waits().filter_map(Waiting::key).collect();
         let of_roots: HashSet<HolderRef> = roots.iter().copied().collect();
         let held = keys.iter().flat_map(|key| context.observed.holds_on(*key));
-        let own: Vec<&Hold> = held.filter(|hold| of_roots.contains(&hold.holder)).collect();
+        let own: Vec<&Hold> = held.filter(|hold| of_roots.contains(&leader(context, hold.holder))).collect();
         let severity = severity(context, waiters, &keys);
         let mut draft = Draft::new(self.name(), Subject::Roots(roots.to_vec()), severity, Action::Investigate)
             .with_holds(&own)
@@ -76,6 +76,17 @@ impl BlockedWaiters {
             );
         }
         draft
+    }
+}
+
+/// Whoever answers for a holder: the leader of a parallel worker, else itself.
+fn leader(context: &Context<'_>, holder: HolderRef) -> HolderRef {
+    match holder {
+        HolderRef::Session(pid) => {
+            let backend = context.backend(pid);
+            backend.and_then(|backend| backend.leader_pid).map_or(holder, HolderRef::Session)
+        }
+        HolderRef::Prepared(_) => holder,
     }
 }
 
