@@ -200,13 +200,14 @@ impl<'a> Context<'a> {
         self.observed.backend(pid)
     }
 
-    /// Whether the hold is that of a job or a migration within the time that such work normally takes.
+    /// Whether the hold is that of a job or a migration within the time that such work normally takes. One that is
+    /// declared to be long-lived, without a `max_hold`, may take any time.
     pub fn is_work(hold: &Hold) -> bool {
         hold.names.iter().any(|name| {
             // A name that only circumstances speak for must not make a leak look like work.
             !name.may_be
                 && matches!(name.kind, Kind::Job | Kind::Migration)
-                && name.max_hold.is_some_and(|max_hold| hold.past.held.at_least < max_hold)
+                && name.max_hold.is_none_or(|max_hold| hold.past.held.at_least < max_hold)
         })
     }
 }
