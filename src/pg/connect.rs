@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
-use postgres::{Client, Config, NoTls};
 use secrecy::{ExposeSecret, SecretString};
+use tokio::runtime;
+use tokio_postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
+use tokio_postgres::{Config, NoTls};
 
+use super::client::Client;
 use super::conninfo::{
     Address, ChannelBinding, ConnSettings, Endpoint, Environment, Keepalives, SessionAttrs, TlsMode,
 };
@@ -192,7 +194,11 @@ impl Attempt<'_> {
 
     fn connect(&self, encryption: Encryption, password: Option<&SecretString>) -> Result<Client, ConnectFailure> {
         let mut config = self.config(password);
-        let failed = |error: postgres::Error| {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| ConnectFailure::new(self.address, FailureKind::Connect, error.to_string()))?;
+        let failed = |error: tokio_postgres::Error| {
             let mut failure = failure::connect_failure(&error, self.address, encryption == Encryption::Offered);
             // Whatever answers there may repeat what it was sent.
             if let (Some(sent), Some(_)) = (password, error.as_db_error()) {
@@ -201,14 +207,16 @@ impl Attempt<'_> {
             failure
         };
         config.ssl_mode(match encryption {
-            Encryption::Plain => return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failed),
+            Encryption::Plain => {
+                return Client::connect(runtime, config.ssl_mode(SslMode::Disable), NoTls).map_err(failed);
+            }
             Encryption::Offered => SslMode::Prefer,
             Encryption::Required => SslMode::Require,
         });
         if self.settings.tls.direct {
             config.ssl_negotiation(SslNegotiation::Direct);
         }
-        config.connect(tls::OnDemand::new(&self.settings.tls)).map_err(failed)
+        Client::connect(runtime, &config, tls::OnDemand::new(&self.settings.tls)).map_err(failed)
     }
 
     fn config(&self, password: Option<&SecretString>) -> Config {
@@ -224,14 +232,13 @@ impl Attempt<'_> {
                 ChannelBinding::Disable => ClientBinding::Disable,
                 ChannelBinding::Prefer => ClientBinding::Prefer,
                 ChannelBinding::Require => ClientBinding::Require,
-            })
-            .notice_callback(|notice| tracing::debug!(notice = notice.message(), "the server says"));
+            });
         match &self.address.endpoint {
             Endpoint::Socket(folder) => drop(config.host_path(folder)),
             Endpoint::Host { name, addr } => {
                 // The client would take a name with a slash for a socket and forget TLS.
                 match addr {
-                    Some(addr) if name.starts_with('/') => config.host(&addr.to_string()),
+                    Some(addr) if name.starts_with('/') => config.host(addr.to_string()),
                     _ => config.host(name),
                 };
                 if let Some(addr) = addr {

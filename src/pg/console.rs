@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
+use super::client::Client;
 use super::conninfo::{ConnSettings, Environment};
 use super::{connect, failure};
 use crate::analysis::report::Failure;

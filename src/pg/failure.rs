@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, SqlState};
 
 use super::conninfo::{Address, Endpoint};
 use super::tls::{NAME_VERDICT, TlsError};
@@ -83,7 +83,7 @@ pub fn timed_out(name: &str, connecting: bool, after: Duration) -> Failure {
 
 /// What the client says when there is no connection, or could not be. `offered`: TLS was only used because the server
 /// has it.
-pub(crate) fn connect_failure(error: &postgres::Error, address: &Address, offered: bool) -> ConnectFailure {
+pub(crate) fn connect_failure(error: &tokio_postgres::Error, address: &Address, offered: bool) -> ConnectFailure {
     if let Some(db) = error.as_db_error() {
         return refused_by_server(db, address);
     }
@@ -125,7 +125,7 @@ pub(crate) fn connect_failure(error: &postgres::Error, address: &Address, offere
     io_failure(error, address, reason)
 }
 
-fn io_failure(error: &postgres::Error, address: &Address, reason: String) -> ConnectFailure {
+fn io_failure(error: &tokio_postgres::Error, address: &Address, reason: String) -> ConnectFailure {
     let io = source::<io::Error>(error);
     let kind = io.map(io::Error::kind);
     if error.is_closed() || matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) {
@@ -245,7 +245,7 @@ const LOCK_TABLE_HINT: &str = "The shared lock table is full, so that new sessio
      that hoards locks, or raise max_locks_per_transaction.";
 
 /// Why a poll failed on an open connection.
-pub(crate) fn poll_failure(error: &postgres::Error, name: &str) -> Failure {
+pub(crate) fn poll_failure(error: &tokio_postgres::Error, name: &str) -> Failure {
     let Some(db) = error.as_db_error() else {
         let reason = if error.is_closed() { "the connection was closed".to_owned() } else { reason(error) };
         return Failure {
@@ -296,7 +296,7 @@ pub(crate) fn unreadable(error: &dyn StdError, name: &str) -> Failure {
 }
 
 /// The causes of an error, outermost first, each once, without what says nothing.
-pub(crate) fn reason(error: &postgres::Error) -> String {
+pub(crate) fn reason(error: &tokio_postgres::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = StdError::source(error);
     while let Some(error) = cause {
@@ -338,7 +338,7 @@ pub(crate) fn one_line(text: &str) -> String {
     clean.trim().chars().take(500).collect()
 }
 
-fn source<T: StdError + 'static>(error: &postgres::Error) -> Option<&T> {
+fn source<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T> {
     let mut cause = StdError::source(error);
     while let Some(error) = cause {
         if let Some(found) = error.downcast_ref::<T>() {

@@ -11,9 +11,10 @@
 
 use std::time::{Duration, Instant};
 
-use postgres::error::{DbError, Severity, SqlState};
-use postgres::{Client, SimpleQueryRow};
+use tokio_postgres::SimpleQueryRow;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use super::client::Client;
 use super::read_error::ReadError;
 use super::{failure, query, rows, text};
 use crate::model::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases, Time};

@@ -6,7 +6,9 @@
 //! or `Debug` output of this module contains one, nor a connection string.
 
 mod alive;
+mod answer;
 mod calls;
+mod client;
 mod connect;
 pub mod conninfo;
 mod console;

@@ -6,9 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use postgres::error::{DbError, Severity};
-use postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::{DbError, Severity};
 
+use super::client::Client;
 use super::conninfo::{Address, ConnSettings, Environment};
 use super::{connect, failure, rows};
 use crate::analysis::report::Failure;
@@ -101,7 +102,7 @@ pub fn hex_of(moment: Time) -> String {
     rows::hex(moment)
 }
 
-fn refusal(error: &postgres::Error) -> Refusal {
+fn refusal(error: &tokio_postgres::Error) -> Refusal {
     let Some(db) = error.as_db_error() else {
         let why = if error.is_closed() { "the connection was closed".to_owned() } else { failure::reason(error) };
         return Refusal::Lost(why);

@@ -5,12 +5,12 @@ use super::rows::RowError;
 
 /// See the module.
 pub(super) enum ReadError {
-    Client(postgres::Error),
+    Client(tokio_postgres::Error),
     Rows(RowError),
 }
 
-impl From<postgres::Error> for ReadError {
-    fn from(error: postgres::Error) -> Self {
+impl From<tokio_postgres::Error> for ReadError {
+    fn from(error: tokio_postgres::Error) -> Self {
         Self::Client(error)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::DateTime;
-use postgres::{SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::calls::Calls;
 use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES, SPELLINGS};
@@ -145,10 +145,10 @@ fn virtual_transaction(text: &str) -> Option<VirtualTransaction> {
     Some(VirtualTransaction { backend: backend.parse().ok()?, local: local.parse().ok()? })
 }
 
-/// The set of one row with a clock in its last column: the last row counts.
-pub(crate) fn clock(rows: &[SimpleQueryRow]) -> Result<Time, RowError> {
-    let row = rows.last().ok_or(RowError::Empty("clock"))?;
-    Cells { row, set: "clock" }.moment(row.len() - 1)
+/// A row with a clock in its last column.
+pub(crate) fn clock(row: &SimpleQueryRow) -> Result<Time, RowError> {
+    let cells = Cells { row, set: "clock" };
+    row.len().checked_sub(1).map_or_else(|| Err(cells.error(0)), |last| cells.moment(last))
 }
 
 /// The set of one row with our own pid.
@@ -176,27 +176,24 @@ impl Locks {
         };
         self.rows.iter().filter_map(pid).collect()
     }
-}
 
-/// Reads the locks. The rows on prepared transactions' own xids only lead to their names: they, and relations' rows, are
-/// locks of the snapshot only where somebody waits for the object.
-pub(crate) fn locks(rows: &[SimpleQueryRow]) -> Result<Locks, RowError> {
-    let mut all = Vec::with_capacity(rows.len());
-    let mut prepared = BTreeMap::new();
-    for row in rows {
+    /// Reads one row.
+    pub(crate) fn read(&mut self, row: &SimpleQueryRow) -> Result<(), RowError> {
         let cells = Cells { row, set: "locks" };
         if let (None, Some(xid), true) = (cells.text(0)?, own_xid(&cells)?, cells.flag(3)?) {
-            prepared.insert(cells.id()?, xid);
+            self.prepared.insert(cells.id()?, xid);
         }
-        locks_of_row(&cells, &mut all)?;
+        locks_of_row(&cells, &mut self.rows)
     }
-    let waited: BTreeSet<LockObject> = all
-        .iter()
-        .filter(|lock: &&LockRow| !lock.granted && matches!(lock.object, LockObject::Other { .. }))
-        .map(|lock| lock.object.clone())
-        .collect();
-    all.retain(|lock| matches!(lock.object, LockObject::Advisory(_)) || waited.contains(&lock.object));
-    Ok(Locks { rows: all, prepared, others: !waited.is_empty() })
+
+    /// When all rows are read. The rows on prepared transactions' own xids only lead to their names: they, and relations'
+    /// rows, are locks of the snapshot only where somebody waits for the object.
+    pub(crate) fn complete(&mut self) {
+        let other = |lock: &&LockRow| !lock.granted && matches!(lock.object, LockObject::Other { .. });
+        let waited: BTreeSet<LockObject> = self.rows.iter().filter(other).map(|lock| lock.object.clone()).collect();
+        self.rows.retain(|lock| matches!(lock.object, LockObject::Advisory(_)) || waited.contains(&lock.object));
+        self.others = !waited.is_empty();
+    }
 }
 
 /// The xid, if the row is on a transaction's id.
@@ -263,17 +260,10 @@ fn numbers<'a>(cells: &Cells<'a>) -> Result<impl Iterator<Item = Result<i64, Row
 /// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.
 pub(crate) type BackendOfRole = (Backend, Option<Oid>);
 
-/// Reads the sessions. Names of databases come from `names`, and those of roles where the statement brought none. The
-/// statement of a session is kept if it is one of `pids`, or names an advisory lock function.
-pub(crate) fn backends(
-    rows: &[SimpleQueryRow],
-    names: &Names,
-    pids: &BTreeSet<Pid>,
-) -> Result<Vec<BackendOfRole>, RowError> {
-    rows.iter().map(|row| backend(&Cells { row, set: "sessions" }, names, pids)).collect()
-}
-
-fn backend(cells: &Cells<'_>, names: &Names, pids: &BTreeSet<Pid>) -> Result<BackendOfRole, RowError> {
+/// Reads a session. The name of its database is not there yet, nor that of its role if the statement brought none: see
+/// [`Names::give`]. Its statement is kept if it is one of `pids`, or names an advisory lock function.
+pub(crate) fn backend(row: &SimpleQueryRow, pids: &BTreeSet<Pid>) -> Result<BackendOfRole, RowError> {
+    let cells = Cells { row, set: "sessions" };
     let pid = cells.number(0)?;
     // An oid of 0 means none: a background worker without a database or without a role.
     let datid = cells.parsed::<Oid>(3)?.filter(|oid| *oid != 0);
@@ -294,8 +284,8 @@ fn backend(cells: &Cells<'_>, names: &Names, pids: &BTreeSet<Pid>) -> Result<Bac
         leader_pid: cells.parsed(1)?,
         backend_type: cells.text(2)?.unwrap_or_default().to_owned(),
         datid,
-        database: datid.and_then(|oid| names.databases.get(&oid).cloned()),
-        user: role_name(cells, 5, role, names)?,
+        database: None,
+        user: role_name(&cells, 5)?,
         application: cells.text(6)?.unwrap_or_default().to_owned(),
         client_addr: cells.text(7)?.map(str::to_owned),
         client_port: cells.parsed(8)?,
@@ -312,14 +302,10 @@ fn backend(cells: &Cells<'_>, names: &Names, pids: &BTreeSet<Pid>) -> Result<Bac
     Ok((backend, role))
 }
 
-/// The name of a role, as sent or as remembered.
-fn role_name(cells: &Cells<'_>, column: usize, oid: Option<Oid>, names: &Names) -> Result<Option<String>, RowError> {
-    Ok(match cells.name(column)? {
-        // What the server calls a role that is dropped.
-        Some(name) if name.starts_with("unknown (OID=") => None,
-        Some(name) => Some(name),
-        None => oid.and_then(|oid| names.roles.get(&oid).cloned()),
-    })
+/// The name of a role, if one was sent.
+fn role_name(cells: &Cells<'_>, column: usize) -> Result<Option<String>, RowError> {
+    // What the server calls a role that is dropped.
+    Ok(cells.name(column)?.filter(|name| !name.starts_with("unknown (OID=")))
 }
 
 /// A query of at least this many bytes may have been cut: by `track_activity_query_size`, whose least value is 100 with
@@ -335,7 +321,24 @@ pub(crate) struct Names {
     pub roles: BTreeMap<Oid, String>,
 }
 
-/// Reads the prepared transactions that own locks of the snapshot. Names come from `names` as for [`backends`].
+impl Names {
+    /// Names the database of a session, and its role if its row did not.
+    pub(crate) fn give(&self, (backend, role): &mut BackendOfRole) {
+        backend.database = backend.datid.and_then(|oid| self.databases.get(&oid).cloned());
+        if backend.user.is_none() {
+            backend.user = role.and_then(|oid| self.roles.get(&oid).cloned());
+        }
+    }
+
+    /// Learns the name of a session's role.
+    pub(crate) fn learn(&mut self, (backend, role): &BackendOfRole) {
+        if let (Some(oid), Some(name)) = (role, &backend.user) {
+            self.roles.entry(*oid).or_insert_with(|| name.clone());
+        }
+    }
+}
+
+/// Reads the prepared transactions that own locks of the snapshot. Names come from `names` where the rows have none.
 pub(crate) fn prepared(
     rows: &[SimpleQueryRow],
     locks: &Locks,
@@ -359,7 +362,8 @@ pub(crate) fn prepared(
         let cells = Cells { row, set: "prepared transactions" };
         let transaction = cells.number(0)?;
         let Some(&virtualtransaction) = by_xid.get(&transaction) else { continue };
-        let owner = role_name(&cells, 5, cells.parsed(3)?, names)?;
+        let role: Option<Oid> = cells.parsed(3)?;
+        let owner = role_name(&cells, 5)?.or_else(|| role.and_then(|oid| names.roles.get(&oid).cloned()));
         let database = names.databases.get(&cells.number(4)?).cloned();
         found.push(PreparedTransaction {
             transaction,

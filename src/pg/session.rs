@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use postgres::Client;
-use postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use super::answer::{Answer, Parts};
+use super::client::Client;
 use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
 use super::read_error::ReadError;
@@ -23,9 +24,6 @@ const MANY_LOCKS: usize = 4;
 /// For so many polls after the last that saw somebody wait for something that is no advisory lock, the next is asked as
 /// if somebody did: where such waits come and go, few polls are asked twice.
 const CALM_POLLS: u32 = 10;
-
-/// The rows of one statement.
-type Set = Vec<postgres::SimpleQueryRow>;
 
 /// An open connection to a server.
 pub struct Session {
@@ -191,47 +189,48 @@ impl Session {
         self.timeout / 2
     }
 
-    fn sets(&mut self, message: &str, count: usize) -> Result<Vec<Set>, ReadError> {
+    fn ask(&mut self, message: &str, sets: usize) -> Result<Parts, ReadError> {
+        let mut answer = Answer::default();
         self.broken_transaction = true;
-        let messages = self.client.simple_query(message)?;
+        self.client.each(message, |part| answer.take(part))?;
         self.broken_transaction = false;
-        Ok(rows::result_sets(messages, count)?)
+        Ok(answer.parts(sets)?)
     }
 
-    fn ask(&mut self) -> Result<[Set; query::POLL_SETS], ReadError> {
+    fn ask_usual(&mut self) -> Result<Parts, ReadError> {
         let message = query::poll(self.version_num, self.form, self.statement_timeout());
-        let sets = self.sets(&message, query::POLL_SETS)?;
-        let wrong = |sets: Vec<Set>| rows::RowError::Sets { got: sets.len(), expected: query::POLL_SETS };
-        Ok(sets.try_into().map_err(wrong)?)
+        self.ask(&message, query::POLL_SETS)
     }
 
     fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
-        let mut sets = self.ask()?;
-        let mut locks = rows::locks(&sets[1])?;
-        if locks.others && !self.form.others {
+        let mut answer = self.ask_usual()?;
+        if answer.locks.others && !self.form.others {
             // What holds these waits back was not sent. All of the snapshot must be of one poll.
             self.form.others = true;
-            sets = self.ask()?;
-            locks = rows::locks(&sets[1])?;
+            answer = self.ask_usual()?;
         }
-        let [before, _, after, sessions, prepared, databases, facts] = &sets;
+        let Parts { before_locks, locks, pids, after_locks, mut sessions, rest } = answer;
+        let [prepared, databases, facts] = rest.as_slice() else {
+            return Err(rows::RowError::Empty("facts").into());
+        };
         let mut names = rows::Names { databases: rows::databases(databases)?, roles: BTreeMap::new() };
         let (mut server, own_pid) = rows::facts(facts)?;
         // Behind a pooler the server may be another one, after a failover to another version.
         self.version_num = server.version_num;
         server.databases = names.databases.iter().map(|(oid, name)| (*oid, name.clone())).collect();
-        let pids = locks.pids();
-        let sessions = rows::backends(sessions, &names, &pids)?;
         self.calm = if locks.others { 0 } else { self.calm.saturating_add(1) };
         self.form = query::Form {
             grouped: locks.rows.len() > MANY_LOCKS * sessions.len(),
             others: self.calm < CALM_POLLS,
             all_queries: pids.len() * 2 > sessions.len(),
         };
-        names.roles = sessions.iter().filter_map(|(backend, role)| Some(((*role)?, backend.user.clone()?))).collect();
+        for session in &mut sessions {
+            names.give(session);
+            names.learn(session);
+        }
         let snapshot = Snapshot {
-            before_locks: rows::clock(before)?,
-            sampled_at: rows::clock(after)?,
+            before_locks,
+            sampled_at: after_locks,
             monotonic: Duration::ZERO,
             poll_duration: Duration::ZERO,
             prepared: rows::prepared(prepared, &locks, &names)?,
@@ -266,21 +265,22 @@ impl Session {
     fn without_catalogs(&mut self, lock_table_full: bool) -> Result<Snapshot, ReadError> {
         self.roll_back()?;
         let message = query::last_resort(self.version_num, self.statement_timeout());
-        let sets = self.sets(&message, query::LAST_RESORT_SETS)?;
-        let (Some(memory), [before, locks, after, sessions, prepared, own_pid]) = (&self.memory, sets.as_slice())
-        else {
-            return Err(rows::RowError::Sets { got: sets.len(), expected: query::LAST_RESORT_SETS }.into());
+        let answer = self.ask(&message, query::LAST_RESORT_SETS)?;
+        let Parts { before_locks, locks, after_locks, mut sessions, rest, .. } = answer;
+        let (Some(memory), [prepared, own_pid]) = (&self.memory, rest.as_slice()) else {
+            return Err(rows::RowError::Empty("pid").into());
         };
-        let locks = rows::locks(locks)?;
-        let backends = rows::backends(sessions, &memory.names, &locks.pids())?;
+        for session in &mut sessions {
+            memory.names.give(session);
+        }
         Ok(Snapshot {
-            before_locks: rows::clock(before)?,
-            sampled_at: rows::clock(after)?,
+            before_locks,
+            sampled_at: after_locks,
             monotonic: Duration::ZERO,
             poll_duration: Duration::ZERO,
             prepared: rows::prepared(prepared, &locks, &memory.names)?,
             locks: locks.rows,
-            backends: backends.into_iter().map(|(backend, _)| backend).collect(),
+            backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
             server: memory.server.clone(),
             own_pid: rows::own_pid(own_pid)?,
             behind_pooler: false,

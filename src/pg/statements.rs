@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use postgres::error::SqlState;
-use postgres::{Client, SimpleQueryRow};
+use tokio_postgres::SimpleQueryRow;
+use tokio_postgres::error::SqlState;
 
+use super::client::Client;
 use super::read_error::ReadError;
 use super::{failure, query, rows, text};
 use crate::analysis::report::Failure;
@@ -134,7 +135,7 @@ fn try_read(client: &mut Client, version_num: u32, timeout: Duration) -> Result<
 }
 
 /// The library is not loaded (55000), or its view is forbidden or taking too long: there is something to say about it.
-fn refused(error: &postgres::Error) -> Option<(String, String)> {
+fn refused(error: &tokio_postgres::Error) -> Option<(String, String)> {
     let db = error.as_db_error()?;
     let said = format!("pg_stat_statements cannot be read: {}.", failure::one_line(db.message()));
     let code = db.code();

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use postgres::error::SqlState;
-use postgres::{Client, SimpleQueryRow};
+use tokio_postgres::SimpleQueryRow;
+use tokio_postgres::error::SqlState;
 
+use super::client::Client;
 use super::read_error::ReadError;
 use super::{failure, query, rows, text};
 use crate::analysis::report::{Failure, FailureKind};
@@ -102,7 +103,7 @@ fn cell(row: &SimpleQueryRow, column: usize) -> Result<Option<&str>, rows::RowEr
 }
 
 /// Why the server would not let us read. The connection is not used again.
-fn refused(error: &postgres::Error, address: &str, select: &Select) -> Failure {
+fn refused(error: &tokio_postgres::Error, address: &str, select: &Select) -> Failure {
     let Some(db) = error.as_db_error() else {
         return Failure { hints: vec!["Start the command again.".to_owned()], ..failure::poll_failure(error, address) };
     };

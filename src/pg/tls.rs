@@ -15,10 +15,10 @@ use openssl::ssl::{SslConnector, SslConnectorBuilder, SslFiletype, SslMethod, Ss
 use openssl::x509::X509;
 use openssl::x509::store::{X509Lookup, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
-use postgres::Socket;
-use postgres::tls::{MakeTlsConnect, TlsConnect};
 use postgres_openssl::{TlsConnector, TlsStream};
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio_postgres::Socket;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 
 use super::conninfo::{RootCerts, TlsMode, TlsSettings, TlsVersion};
 use super::files;
