@@ -49,12 +49,12 @@ struct Cost {
 
 impl Cost {
     fn add(&mut self, backend: i32, work: impl FnOnce() -> Result<(), Failed>) -> Result<(), Failed> {
-        let (server, client) = (cpu(&backend.to_string())?, cpu("self")?);
+        let (server, client) = (cpu(backend)?, own_cpu());
         let began = Instant::now();
         work()?;
         self.took.push(began.elapsed());
-        self.server.push(cpu(&backend.to_string())?.saturating_sub(server));
-        self.client.push(cpu("self")?.saturating_sub(client));
+        self.client.push(own_cpu().saturating_sub(client));
+        self.server.push(cpu(backend)?.saturating_sub(server));
         Ok(())
     }
 
@@ -69,10 +69,21 @@ impl Cost {
     }
 }
 
-/// CPU time of a process's main thread; a backend and this process have no other at work.
-fn cpu(pid: &str) -> Result<Duration, Failed> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
+/// CPU time of a backend, which has one thread. The kernel brings the number up to date when a process goes to sleep.
+fn cpu(backend: i32) -> Result<Duration, Failed> {
+    let until = Instant::now() + Duration::from_secs(1);
+    let asleep = || Ok::<_, Failed>(std::fs::read_to_string(format!("/proc/{backend}/stat"))?.contains(") S "));
+    while !asleep()? && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let text = std::fs::read_to_string(format!("/proc/{backend}/schedstat"))?;
     Ok(Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?))
+}
+
+/// CPU time of this process, to this moment.
+fn own_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 fn measure(dsn: &str, rounds: &str) -> Result<String, Failed> {

@@ -46,7 +46,8 @@ impl Answer {
         match message {
             SimpleQueryMessage::RowDescription(_) => self.begin_set(),
             SimpleQueryMessage::Row(row) if self.wrong.is_none() => self.wrong = self.read(row).err(),
-            // Rows after one that cannot be read, ends of commands, and kinds of message that a later version of the client may add.
+            // Rows after one that cannot be read, ends of commands, and kinds of message that a later version of the
+            // client may add.
             _ => {}
         }
     }

@@ -100,3 +100,132 @@ fn advance(next: &mut Next, context: &mut Context<'_>) -> Poll<Result<(), Error>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{self, Receiver};
+    use std::thread::{self, JoinHandle};
+    use std::time::Duration;
+
+    use tokio::runtime::Builder;
+    use tokio_postgres::NoTls;
+    use tokio_postgres::error::SqlState;
+
+    use super::*;
+    use crate::pg::answer::Answer;
+
+    /// What takes longer hangs.
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// A message of the protocol: its kind, its length, its body.
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], length.as_slice(), body].concat()
+    }
+
+    /// A set with this one row of texts.
+    fn set(row: &[&str]) -> Vec<u8> {
+        let count = u16::try_from(row.len()).unwrap().to_be_bytes();
+        let column = [b"c\0".as_slice(), &[0; 18]].concat();
+        let description = [count.as_slice(), &column.repeat(row.len())].concat();
+        let cell = |text: &&str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
+        let cells: Vec<u8> = row.iter().flat_map(cell).collect();
+        [message(b'T', &description), message(b'D', &[count.as_slice(), &cells].concat())].concat()
+    }
+
+    fn ready() -> Vec<u8> {
+        message(b'Z', b"I")
+    }
+
+    fn read_message(stream: &mut TcpStream, kind: bool) -> io::Result<Vec<u8>> {
+        let mut head = vec![0; 4 + usize::from(kind)];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes(*head.last_chunk().unwrap());
+        let mut body = vec![0; length as usize - 4];
+        stream.read_exact(&mut body)?;
+        Ok([head, body].concat())
+    }
+
+    /// A server that answers the first message like this, and returns the one after it.
+    fn server(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Client, JoinHandle<Option<Vec<u8>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let served = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(SOON)).unwrap();
+            read_message(&mut stream, false).unwrap();
+            stream.write_all(&[message(b'R', &[0; 4]), ready()].concat()).unwrap();
+            read_message(&mut stream, true).unwrap();
+            answer(&mut stream);
+            read_message(&mut stream, true).ok()
+        });
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(port).user("nobody").ssl_mode(tokio_postgres::config::SslMode::Disable);
+        (Client::connect(runtime, &config, NoTls).unwrap(), served)
+    }
+
+    fn rows_of(part: &SimpleQueryMessage) -> usize {
+        usize::from(matches!(part, SimpleQueryMessage::Row(_)))
+    }
+
+    #[test]
+    fn a_row_is_handed_on_before_the_next_is_sent_and_the_end_is_said() {
+        let (taken, next): (_, Receiver<()>) = mpsc::channel();
+        let (mut client, served) = server(move |stream| {
+            stream.write_all(&set(&["first"])).unwrap();
+            next.recv_timeout(SOON).unwrap();
+            stream.write_all(&[set(&["second"]), ready()].concat()).unwrap();
+        });
+        let mut rows = 0;
+        client
+            .each("SELECT", |part| {
+                rows += rows_of(&part);
+                if rows == 1 {
+                    // More than once: the description of the second set comes too.
+                    let _ = taken.send(());
+                }
+            })
+            .unwrap();
+        assert_eq!(rows, 2);
+        drop(client);
+        assert_eq!(served.join().unwrap(), Some(message(b'X', b"")));
+    }
+
+    #[test]
+    fn what_the_server_says_before_it_hangs_up_is_heard() {
+        let (mut client, served) = server(|stream| {
+            let fatal = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mthat is all\0\0");
+            stream.write_all(&[set(&["a row"]), fatal].concat()).unwrap();
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        });
+        let mut rows = 0;
+        let error = client.each("SELECT", |part| rows += rows_of(&part)).unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::ADMIN_SHUTDOWN), "{error}");
+        assert_eq!(rows, 1);
+        served.join().unwrap();
+        assert!(client.simple_query("SELECT").is_err());
+        assert!(client.is_closed());
+    }
+
+    #[test]
+    fn an_answer_that_is_no_poll_is_read_to_its_end() {
+        let (mut client, served) = server(|stream| {
+            let clock = set(&[r"\000\000\000\000\000\000\000\001"]);
+            let locks = set(&["no pid", "7/1", "ExclusiveLock", "t", "5", "1", "", "", "7"]);
+            stream.write_all(&[clock.clone(), locks, clock, ready()].concat()).unwrap();
+            read_message(stream, true).unwrap();
+            stream.write_all(&[set(&["well"]), ready()].concat()).unwrap();
+        });
+        for (sets, says) in [(3, "column 0 of the locks cannot be read"), (7, "1 result sets where 7")] {
+            let mut answer = Answer::default();
+            client.each("SELECT", |part| answer.take(part)).unwrap();
+            let error = answer.parts(sets).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(says), "{error:?} does not say {says:?}");
+        }
+        drop(client);
+        served.join().unwrap();
+    }
+}

@@ -170,11 +170,17 @@ pub(crate) struct Locks {
 impl Locks {
     /// The backends that hold or wait.
     pub(crate) fn pids(&self) -> BTreeSet<Pid> {
-        let pid = |lock: &LockRow| match lock.owner {
-            LockOwner::Backend(pid) => Some(pid),
-            LockOwner::Prepared(_) => None,
-        };
-        self.rows.iter().filter_map(pid).collect()
+        let mut pids = BTreeSet::new();
+        // The locks of one backend mostly stand side by side.
+        let mut last = None;
+        for lock in &self.rows {
+            if let LockOwner::Backend(pid) = lock.owner
+                && last.replace(pid) != Some(pid)
+            {
+                pids.insert(pid);
+            }
+        }
+        pids
     }
 
     /// Reads one row.
@@ -209,6 +215,8 @@ fn locks_of_row(cells: &Cells<'_>, locks: &mut Vec<LockRow>) -> Result<(), RowEr
     let granted = cells.flag(3)?;
     let owner = cells.parsed(0)?.map_or(LockOwner::Prepared(virtualtransaction), LockOwner::Backend);
     let waitstart = cells.time(7)?;
+    // A hoard comes as one row: to grow step by step would be to copy most of it several times.
+    locks.reserve(1 + cells.text(8)?.map_or(0, |numbers| numbers.matches(',').count()));
     let mut add = |object| locks.push(LockRow { object, mode, granted, owner, virtualtransaction, waitstart });
     match cells.text(6)? {
         None => {
