@@ -20,8 +20,8 @@ const WHAT: &str = "the statements of a poll";
 const SOON: Duration = Duration::from_secs(60);
 /// After so many polls the form is the one for what there is now.
 const SETTLED: usize = 12;
-/// Of these sessions with locks there are more than of all others.
-const MANY: usize = 24;
+/// Of these sessions with locks there are more than of all others, and more than few.
+const MANY: usize = 40;
 
 server::on_each_major!(WHAT, play);
 

@@ -64,7 +64,8 @@ pub(crate) struct Form {
     /// Somebody waits for something that is no advisory lock: what holds it back is sent too. Without, a row that waits
     /// for such a thing tells that the answer is not whole, and that the poll must be asked again with it.
     pub others: bool,
-    /// Most sessions hold or wait: the statement of each session is sent, and nobody collects whose are needed.
+    /// Most sessions hold or wait, or there are few: the statement of each session is sent, and nobody collects whose are
+    /// needed.
     pub all_queries: bool,
 }
 

@@ -21,6 +21,9 @@ use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
 /// From so many locks per session on it costs the server less to send them in groups.
 const MANY_LOCKS: usize = 4;
 
+/// The statements of so few sessions cost less than to find out whose are needed.
+const FEW_SESSIONS: usize = 32;
+
 /// For so many polls after the last that saw somebody wait for something that is no advisory lock, the next is asked as
 /// if somebody did: where such waits come and go, few polls are asked twice.
 const CALM_POLLS: u32 = 10;
@@ -222,7 +225,7 @@ impl Session {
         self.form = query::Form {
             grouped: locks.rows.len() > MANY_LOCKS * sessions.len(),
             others: self.calm < CALM_POLLS,
-            all_queries: pids.len() * 2 > sessions.len(),
+            all_queries: sessions.len() <= FEW_SESSIONS || pids.len() * 2 > sessions.len(),
         };
         for session in &mut sessions {
             names.give(session);
