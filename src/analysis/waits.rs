@@ -66,7 +66,9 @@ impl Queue<'_> {
         for (pid, row) in by_time {
             let own = self.modes_of(HolderRef::Session(pid));
             let waits_for_it = |other: &&LockRow| own.iter().any(|mode| mode.conflicts_with(other.mode));
-            let place = self.waiters.iter().position(|(_, other)| waits_for_it(other));
+            // Most hold nothing of it: a long queue must not be searched for each of them.
+            let ahead_of = || self.waiters.iter().position(|(_, other)| waits_for_it(other));
+            let place = if own.is_empty() { None } else { ahead_of() };
             self.waiters.insert(place.unwrap_or(self.waiters.len()), (pid, row));
         }
     }
