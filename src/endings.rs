@@ -106,6 +106,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Grouping, Thresholds};
     use crate::keys::KeyBook;
+    use crate::model::Locks;
     use crate::model::testing::{World, at, key};
     use crate::monitor::Monitor;
 
@@ -157,7 +158,7 @@ mod tests {
         let prepare = |world: &mut World| drop(world.prepare(1, "gid", key(1)).poll());
         let finish = |world: &mut World| {
             world.snapshot.prepared.clear();
-            world.snapshot.locks.clear();
+            world.snapshot.locks = Locks::default();
         };
         assert_eq!(ends(prepare, finish), [Ending::TransactionEnded]);
         let in_transaction = |world: &mut World| {

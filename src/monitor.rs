@@ -143,7 +143,7 @@ mod tests {
         let first = &report.locks[0];
         assert_eq!(first.waiters.len(), 20);
         for lock in &report.locks {
-            assert!(Arc::ptr_eq(&lock.waiters, &first.waiters), "{lock:?}");
+            assert!(lock.waiters.is_same(&first.waiters), "{lock:?}");
         }
         let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
         assert!(report.locks.iter().any(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key)), "{finding:?}");

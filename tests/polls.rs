@@ -137,8 +137,8 @@ impl World {
 
     /// Holds the snapshot against `pg_locks`.
     fn expect(&mut self, snapshot: &Snapshot, others: bool) {
-        let advisory = |lock: &&LockRow| matches!(lock.object, LockObject::Advisory(_));
-        let held = snapshot.locks.iter().filter(advisory).count().to_string();
+        let advisory = |lock: &LockRow| matches!(lock.object, LockObject::Advisory(_));
+        let held = snapshot.locks.rows().filter(advisory).count().to_string();
         let truly = single(&mut self.superuser, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").unwrap();
         assert_eq!(held, truly);
         let prepared: Vec<&str> = snapshot.prepared.iter().map(|prepared| prepared.gid.as_str()).collect();
@@ -146,11 +146,10 @@ impl World {
         assert_eq!(snapshot.prepared[0].owner, "postgres");
         assert_eq!(snapshot.prepared[0].database, "postgres");
 
-        let other = |lock: &&LockRow| !advisory(lock);
         let others_seen: Vec<(i32, bool)> = snapshot
             .locks
-            .iter()
-            .filter(other)
+            .rows()
+            .filter(|lock| !advisory(lock))
             .filter_map(|lock| match lock.owner {
                 LockOwner::Backend(pid) => Some((pid, lock.granted)),
                 LockOwner::Prepared(_) => None,
@@ -164,7 +163,7 @@ impl World {
 
         // The statement of a session is there if it holds or waits, whoever's were sent.
         for backend in snapshot.backends.iter().filter(|backend| backend.application == "worker") {
-            let holds = snapshot.locks.iter().any(|lock| lock.owner == LockOwner::Backend(backend.pid));
+            let holds = snapshot.locks.owners().any(|owner| owner == LockOwner::Backend(backend.pid));
             let expected = holds.then_some("SELECT 'at work'");
             assert_eq!(backend.query.as_deref(), expected);
             assert_eq!(backend.user.as_deref(), Some("postgres"));

@@ -62,7 +62,7 @@ pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
         sampled_at: time(now),
         monotonic: Duration::from_secs_f64(now),
         poll_duration: Duration::from_millis(5),
-        locks: rows,
+        locks: rows.into_iter().collect(),
         backends,
         prepared: Vec::new(),
         server: server(),

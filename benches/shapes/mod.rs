@@ -1,7 +1,7 @@
 //! Loads that are dear in one respect each, made of the sessions of the shared load.
 
 use pglockwatch::model::{
-    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Snapshot,
+    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Snapshot,
     VirtualTransaction,
 };
 
@@ -37,7 +37,7 @@ fn row(owner: LockOwner, number: usize, granted: bool) -> LockRow {
 /// The sessions of the shared load, without their locks.
 fn sessions(count: usize, poll: u32) -> Snapshot {
     let mut snapshot = load::snapshot(count * load::PER_SESSION, poll);
-    snapshot.locks.clear();
+    snapshot.locks = Locks::default();
     snapshot
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::pooled::Pooled;
-use super::report::{KeyReport, Past, PoolReport, Waited};
+use super::report::{KeyReport, Past, PoolReport, Shared, Waited};
 use crate::analysis::Numbered;
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
@@ -55,14 +55,14 @@ pub struct Hold {
     /// What polls have taught of it.
     pub past: Arc<Past>,
     /// The key's names.
-    pub names: Arc<[Name]>,
+    pub names: Shared<Name>,
     /// The key as a report shows it.
     pub report: Arc<KeyReport>,
     /// Declared to be held for long, by the key or by the holder.
     pub expected: bool,
     /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead; shared by all holds
     /// of the key.
-    pub waiters: Arc<[Pid]>,
+    pub waiters: Shared<Pid>,
 }
 
 /// One holder and its holds.
@@ -73,7 +73,7 @@ pub(crate) struct Holdings {
     /// The places of its holds in [`Observed::holds`].
     pub places: Range<usize>,
     /// The `[[holder]]` entries that cover it.
-    pub entries: Arc<[Arc<HolderEntry>]>,
+    pub entries: Shared<Arc<HolderEntry>>,
 }
 
 impl Hold {
@@ -107,10 +107,7 @@ pub struct Waiting {
 impl Waiting {
     /// The advisory key that is waited for, if it is one.
     pub fn key(&self) -> Option<AdvisoryKey> {
-        match self.object {
-            LockObject::Advisory(key) => Some(key),
-            LockObject::Other { .. } => None,
-        }
+        self.object.key()
     }
 }
 
@@ -255,6 +252,11 @@ impl Observed {
     /// All holds whose key has a name, by holder, key and mode.
     pub fn named_holds(&self) -> impl Iterator<Item = &Hold> + '_ {
         self.named.iter().map(|&place| &self.holds[place])
+    }
+
+    /// All holds whose key is waited for, key by key: those of one key by mode and holder.
+    pub fn waited_for(&self) -> impl Iterator<Item = &Hold> + '_ {
+        self.waited_for.values().flatten().map(|&place| &self.holds[place])
     }
 
     /// All holders.

@@ -5,6 +5,7 @@ mod finding;
 mod guard;
 mod lease;
 mod lock;
+mod shared;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub use lock::{
     FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, Waited,
     WaiterReport,
 };
+pub use shared::Shared;
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -255,14 +255,12 @@ fn before_waitstart_a_wait_seen_at_the_first_poll_is_an_upper_bound() {
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.snapshot.server.version_num = 120_022;
     world.connect(1, "a").connect(2, "b").connect(3, "c").hold(1, key(1)).wait(2, key(1));
-    for row in &mut world.snapshot.locks {
-        row.waitstart = None;
-    }
+    world.each_row(|row| row.waitstart = None);
     let observed = eyes.see(world.to(4.0).poll());
     assert!(observed.waiting[&2].waited.upper_bound);
     assert!(near(observed.waiting[&2].waited.duration, 4.0));
     world.to(5.0).wait(3, key(1));
-    world.snapshot.locks.last_mut().unwrap().waitstart = None;
+    world.each_row(|row| row.waitstart = None);
     eyes.see(world.to(6.0).poll());
     let observed = eyes.see(world.to(9.0).poll());
     assert!(!observed.waiting[&3].waited.upper_bound);
@@ -274,7 +272,7 @@ fn before_waitstart_a_blind_look_knows_nothing_of_a_wait_but_that_it_is_there() 
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.snapshot.server.version_num = 120_022;
     world.connect(1, "a").connect(2, "b").hold(1, key(1)).wait(2, key(1));
-    world.snapshot.locks.iter_mut().for_each(|row| row.waitstart = None);
+    world.each_row(|row| row.waitstart = None);
     world.backend(2).query_start = None;
     assert!(eyes.see(world.to(4.0).poll()).waiting[&2].waited.unknown);
     let waited = eyes.see(world.to(6.0).poll()).waiting[&2].waited;

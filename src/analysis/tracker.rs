@@ -21,7 +21,7 @@ use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::analysis::Numbered;
 use crate::keys::{KeyBook, LookUp};
-use crate::model::{AdvisoryKey, LockObject, LockOwner, Pid, Snapshot, Time, VirtualTransaction};
+use crate::model::{AdvisoryKey, LockObject, LockOwner, Locks, Pid, Snapshot, Time, VirtualTransaction};
 use holds::{HolderMemory, Holds};
 use names::NameMemory;
 pub use state::TrackerState;
@@ -71,6 +71,8 @@ pub struct Tracker {
     last: Option<Moment>,
     server_started: Option<Time>,
     checkpointer_started: Option<Time>,
+    /// The locks of the last poll, by owner.
+    locks: Locks,
     holds: Numbered<HolderId, HolderMemory>,
     names: NameMemory,
     backends: Numbered<Pid, BackendMemory>,
@@ -106,11 +108,11 @@ impl Tracker {
         let cycles = graph.cycles.clone();
         let waiting = waiting(&graph, &waited, &snapshot, names);
         let queues = queues(&waiting);
-        let holds = self.holds(&snapshot, &places, &queues, names, now);
+        // Holds and waits say all that the rows said.
+        let locks = std::mem::take(&mut snapshot.locks);
+        let holds = self.holds(locks, &snapshot, &places, &queues, names, now);
         let queues =
             queues.into_iter().map(|(key, waits)| (key, waits.iter().map(|wait| wait.pid).collect())).collect();
-        // Holds and waits say all that the rows said, and there may be very many.
-        snapshot.locks = Vec::new();
         let mut observed = assemble(snapshot, places, holds, waiting, queues, cycles, names);
         observed.polls = self.polls;
         observed.restarted = restarted;
@@ -185,12 +187,7 @@ fn drop_unknown_owners(snapshot: &mut Snapshot, places: &Places) {
         LockOwner::Backend(pid) => places.backends.contains_key(&pid),
         LockOwner::Prepared(id) => places.prepared.contains_key(&id),
     };
-    // Rows of one owner mostly stand together.
-    let mut last = None;
-    snapshot.locks.retain(|row| match last {
-        Some((owner, known)) if owner == row.owner => known,
-        _ => last.insert((row.owner, is_known(row.owner))).1,
-    });
+    snapshot.locks.retain_owners(is_known);
 }
 
 /// Who queues for each key, longest wait first.
@@ -247,7 +244,7 @@ fn waiting(
 fn assemble(
     snapshot: Snapshot,
     places: Places,
-    Holds { list: holds, holders, waited_for }: Holds,
+    Holds { list: holds, holders, waited_for, named }: Holds,
     waiting: BTreeMap<Pid, Waiting>,
     queues: Numbered<AdvisoryKey, Vec<Pid>>,
     cycles: Vec<Vec<Pid>>,
@@ -295,15 +292,10 @@ fn assemble(
         accounts,
         by_key: OnceLock::new(),
         waited_for,
-        named: (0..holds.len()).filter(|&place| !holds[place].names.is_empty()).collect(),
+        named,
         holders,
         holds,
         by_root,
         by_cycle,
     }
-}
-
-/// A list for many to share. Nearly all are empty, and those take no memory of their own.
-fn shared<T>(list: Vec<T>) -> Arc<[T]> {
-    if list.is_empty() { Arc::default() } else { list.into() }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::components::components;
 use super::observed::HolderRef;
 use crate::analysis::Numbered;
-use crate::model::{LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
+use crate::model::{AdvisoryKey, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
 
 /// One waiting session's place in the graph.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Queue<'_> {
 
 /// Builds the graph. A parallel worker counts as its leader: members of one lock group never block each other.
 pub(super) fn waits(snapshot: &Snapshot) -> Waits<'_> {
-    if snapshot.locks.iter().all(|row| row.granted) {
+    if snapshot.locks.others().iter().all(|row| row.granted) {
         return Waits::default();
     }
     let leaders: Numbered<Pid, Pid> =
@@ -101,7 +101,7 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &Numbered<Pid, Pid>) -> BTreeMap<
     let lead = |pid: Pid| leaders.get(&pid).copied().unwrap_or(pid);
     // Each row asks it.
     let mut queues: Numbered<&LockObject, Queue<'_>> = Numbered::default();
-    for row in snapshot.locks.iter().filter(|row| !row.granted) {
+    for row in snapshot.locks.others().iter().filter(|row| !row.granted) {
         if let LockOwner::Backend(pid) = row.owner {
             queues.entry(&row.object).or_default().waiters.push((lead(pid), row));
         }
@@ -113,14 +113,24 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &Numbered<Pid, Pid>) -> BTreeMap<
         .filter(|backend| backend.backend_type == "parallel worker" && backend.leader_pid.is_none())
         .map(|backend| backend.pid)
         .collect();
-    let is_orphan = |row: &&LockRow| matches!(row.owner, LockOwner::Backend(pid) if orphans.contains(&pid));
-    for row in snapshot.locks.iter().filter(|row| row.granted && !is_orphan(row)) {
+    let is_orphan = |owner| matches!(owner, LockOwner::Backend(pid) if orphans.contains(&pid));
+    let holder = |owner| match owner {
+        LockOwner::Backend(pid) => HolderRef::Session(lead(pid)),
+        LockOwner::Prepared(id) => HolderRef::Prepared(id),
+    };
+    for row in snapshot.locks.others().iter().filter(|row| row.granted && !is_orphan(row.owner)) {
         if let Some(queue) = queues.get_mut(&row.object) {
-            let holder = match row.owner {
-                LockOwner::Backend(pid) => HolderRef::Session(lead(pid)),
-                LockOwner::Prepared(id) => HolderRef::Prepared(id),
-            };
-            queue.holders.entry(holder).or_default().push(row.mode);
+            queue.holders.entry(holder(row.owner)).or_default().push(row.mode);
+        }
+    }
+    // There may be very many of these.
+    let by_key: Numbered<AdvisoryKey, &LockObject> =
+        queues.keys().filter_map(|&object| Some((object.key()?, object))).collect();
+    for held in snapshot.locks.held().filter(|held| !is_orphan(held.owner)) {
+        for object in held.keys.iter().filter_map(|key| by_key.get(key)) {
+            if let Some(queue) = queues.get_mut(object) {
+                queue.holders.entry(holder(held.owner)).or_default().push(held.mode);
+            }
         }
     }
     // Before 14 there is no waitstart: the statement's start is the nearest thing to a place in the queue.

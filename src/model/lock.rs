@@ -49,6 +49,16 @@ pub enum LockObject {
     },
 }
 
+impl LockObject {
+    /// The advisory key, if it is one.
+    pub fn key(&self) -> Option<AdvisoryKey> {
+        match self {
+            Self::Advisory(key) => Some(*key),
+            Self::Other { .. } => None,
+        }
+    }
+}
+
 /// A lock mode, as in PostgreSQL's "Table-Level Locks". Advisory functions take only `Exclusive` and `Share`;
 /// extensions (Citus, TimescaleDB) use others too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

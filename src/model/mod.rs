@@ -7,6 +7,7 @@
 mod backend;
 mod lease;
 mod lock;
+mod locks;
 mod pooler;
 mod server;
 mod snapshot;
@@ -17,6 +18,7 @@ pub(crate) mod testing;
 pub use backend::{Backend, BackendState};
 pub use lease::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases};
 pub use lock::{AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, VirtualTransaction};
+pub use locks::{Held, Locks};
 pub use pooler::{PoolMode, Pooler, PoolerClient, PoolerSaid, PoolerServer};
 pub use server::{PreparedTransaction, Server};
 pub use snapshot::Snapshot;

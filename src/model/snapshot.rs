@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, LeaseRead, LockRow, Pid, Pooler, PreparedTransaction, Server, Time};
+use super::{Backend, LeaseRead, Locks, Pid, Pooler, PreparedTransaction, Server, Time};
 
 /// One poll of one server. Locks were read first, sessions after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Snapshot {
     /// How long the poll took, from sending to the last row.
     pub poll_duration: Duration,
     /// All advisory rows, all rows that are waited for, and the rows of whoever holds what is waited for.
-    pub locks: Vec<LockRow>,
+    pub locks: Locks,
     /// All backends but our own.
     pub backends: Vec<Backend>,
     /// The prepared transactions that own rows in `locks`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::{
-    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Pid, PreparedTransaction,
+    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Pid, PreparedTransaction,
     Server, Snapshot, Time, VirtualTransaction,
 };
 
@@ -52,7 +52,7 @@ impl World {
             sampled_at: at(0.0),
             monotonic: Duration::ZERO,
             poll_duration: Duration::from_millis(2),
-            locks: Vec::new(),
+            locks: Locks::default(),
             backends: Vec::new(),
             prepared: Vec::new(),
             server,
@@ -131,9 +131,20 @@ impl World {
     }
 
     fn local(&mut self, pid: Pid, local: u32) -> &mut Self {
-        for row in self.snapshot.locks.iter_mut().filter(|row| row.owner == LockOwner::Backend(pid)) {
-            row.virtualtransaction.local = local;
-        }
+        self.each_row(|row| {
+            if row.owner == LockOwner::Backend(pid) {
+                row.virtualtransaction.local = local;
+            }
+        })
+    }
+
+    /// Changes the rows of locks.
+    pub(crate) fn each_row(&mut self, change: impl Fn(&mut LockRow)) -> &mut Self {
+        let changed = self.snapshot.locks.rows().map(|mut row| {
+            change(&mut row);
+            row
+        });
+        self.snapshot.locks = changed.collect();
         self
     }
 
@@ -211,7 +222,7 @@ impl World {
 
     /// All rows of the session go.
     pub(crate) fn release(&mut self, pid: Pid) -> &mut Self {
-        self.snapshot.locks.retain(|row| row.owner != LockOwner::Backend(pid));
+        self.snapshot.locks.retain_owners(|owner| owner != LockOwner::Backend(pid));
         self
     }
 

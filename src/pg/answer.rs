@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
-use super::rows::{self, BackendOfRole, Locks, RowError};
+use super::rows::{self, BackendOfRole, LockRows, RowError};
 use crate::model::{Pid, Time};
 
 /// See the module.
@@ -17,7 +17,7 @@ pub(crate) struct Answer {
     sets: usize,
     /// The last row of the clock's set: those before it come while settings are still being made.
     before_locks: Option<SimpleQueryRow>,
-    locks: Locks,
+    locks: LockRows,
     /// The backends that hold or wait.
     pids: BTreeSet<Pid>,
     after_locks: Option<SimpleQueryRow>,
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 /// A whole answer.
 pub(crate) struct Parts {
     pub before_locks: Time,
-    pub locks: Locks,
+    pub locks: LockRows,
     /// The backends that hold or wait.
     pub pids: BTreeSet<Pid>,
     pub after_locks: Time,

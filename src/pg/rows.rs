@@ -2,6 +2,8 @@
 //!
 //! Knows the columns' order and the texts that PostgreSQL writes into them; knows no socket and no clock.
 
+mod locks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,10 +13,8 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use super::calls::Calls;
 use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES, SPELLINGS};
 use super::text::{from_escaped, unescape};
-use crate::model::{
-    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Oid, Pid,
-    PreparedTransaction, Server, Time, VirtualTransaction,
-};
+use crate::model::{Backend, BackendState, LockOwner, Oid, Pid, PreparedTransaction, Server, Time, VirtualTransaction};
+pub(crate) use locks::LockRows;
 
 /// What the server sent is not what PostgreSQL 12 to 18 send.
 #[derive(Debug, thiserror::Error)]
@@ -101,11 +101,6 @@ impl<'a> Cells<'a> {
         self.text(column)?.map(|text| sent_time(text).ok_or_else(|| self.error(column))).transpose()
     }
 
-    /// The virtualtransaction of a lock.
-    fn id(&self) -> Result<VirtualTransaction, RowError> {
-        virtual_transaction(self.needed(1)?).ok_or_else(|| self.error(1))
-    }
-
     fn moment(&self, column: usize) -> Result<Time, RowError> {
         self.time(column)?.ok_or_else(|| self.error(column))
     }
@@ -139,12 +134,6 @@ fn of_postgres(microseconds: i64) -> Option<Time> {
     DateTime::from_timestamp_micros(microseconds.checked_add(UNIX_TO_POSTGRES)?)
 }
 
-/// `7/1234`, and for a prepared transaction `-1/1234`.
-fn virtual_transaction(text: &str) -> Option<VirtualTransaction> {
-    let (backend, local) = text.rsplit_once('/')?;
-    Some(VirtualTransaction { backend: backend.parse().ok()?, local: local.parse().ok()? })
-}
-
 /// A row with a clock in its last column.
 pub(crate) fn clock(row: &SimpleQueryRow) -> Result<Time, RowError> {
     let cells = Cells { row, set: "clock" };
@@ -154,115 +143,6 @@ pub(crate) fn clock(row: &SimpleQueryRow) -> Result<Time, RowError> {
 /// The set of one row with our own pid.
 pub(crate) fn own_pid(rows: &[SimpleQueryRow]) -> Result<Pid, RowError> {
     Cells { row: rows.first().ok_or(RowError::Empty("pid"))?, set: "pid" }.number(0)
-}
-
-/// The rows of the locks' statement.
-#[derive(Debug, Default)]
-pub(crate) struct Locks {
-    /// The locks of the snapshot.
-    pub rows: Vec<LockRow>,
-    /// Xids of prepared transactions, by the virtualtransaction that owns their locks.
-    pub prepared: BTreeMap<VirtualTransaction, u32>,
-    /// Somebody waits for something that is no advisory lock.
-    pub others: bool,
-}
-
-impl Locks {
-    /// The backends that hold or wait.
-    pub(crate) fn pids(&self) -> BTreeSet<Pid> {
-        let mut pids = BTreeSet::new();
-        // The locks of one backend mostly stand side by side.
-        let mut last = None;
-        for lock in &self.rows {
-            if let LockOwner::Backend(pid) = lock.owner
-                && last.replace(pid) != Some(pid)
-            {
-                pids.insert(pid);
-            }
-        }
-        pids
-    }
-
-    /// Reads one row.
-    pub(crate) fn read(&mut self, row: &SimpleQueryRow) -> Result<(), RowError> {
-        let cells = Cells { row, set: "locks" };
-        if let (None, Some(xid), true) = (cells.text(0)?, own_xid(&cells)?, cells.flag(3)?) {
-            self.prepared.insert(cells.id()?, xid);
-        }
-        locks_of_row(&cells, &mut self.rows)
-    }
-
-    /// When all rows are read. The rows on prepared transactions' own xids only lead to their names: they, and relations'
-    /// rows, are locks of the snapshot only where somebody waits for the object.
-    pub(crate) fn complete(&mut self) {
-        let other = |lock: &&LockRow| !lock.granted && matches!(lock.object, LockObject::Other { .. });
-        let waited: BTreeSet<LockObject> = self.rows.iter().filter(other).map(|lock| lock.object.clone()).collect();
-        self.rows.retain(|lock| matches!(lock.object, LockObject::Advisory(_)) || waited.contains(&lock.object));
-        self.others = !waited.is_empty();
-    }
-}
-
-/// The xid, if the row is on a transaction's id.
-fn own_xid(cells: &Cells<'_>) -> Result<Option<u32>, RowError> {
-    let identity = cells.text(6)?.and_then(|identity| identity.strip_prefix("transactionid/"));
-    identity.map(|xid| xid.parse().map_err(|_| cells.error(6))).transpose()
-}
-
-/// The locks that one row stands for; none for a mode that never blocks.
-fn locks_of_row(cells: &Cells<'_>, locks: &mut Vec<LockRow>) -> Result<(), RowError> {
-    let Some(mode) = LockMode::from_name(cells.needed(2)?) else { return Ok(()) };
-    let virtualtransaction = cells.id()?;
-    let granted = cells.flag(3)?;
-    let owner = cells.parsed(0)?.map_or(LockOwner::Prepared(virtualtransaction), LockOwner::Backend);
-    let waitstart = cells.time(7)?;
-    // A hoard comes as one row: to grow step by step would be to copy most of it several times.
-    locks.reserve(1 + cells.text(8)?.map_or(0, |numbers| numbers.matches(',').count()));
-    let mut add = |object| locks.push(LockRow { object, mode, granted, owner, virtualtransaction, waitstart });
-    match cells.text(6)? {
-        None => {
-            let database = cells.number(4)?;
-            // int2 on the server, which shows it signed.
-            let objsubid = cells.number::<i16>(5)?.cast_unsigned();
-            for number in numbers(cells)? {
-                let number = number?;
-                let numbers = KeyNumbers { classid: high(number), objid: low(number), objsubid };
-                add(LockObject::Advisory(AdvisoryKey { database, numbers }));
-            }
-        }
-        Some("relation") => {
-            let database: Oid = cells.number(4)?;
-            for relation in numbers(cells)? {
-                add(other("relation", format!("{database}/{}", relation?)));
-            }
-        }
-        Some(identity) => {
-            let (locktype, identity) = identity.split_once('/').ok_or_else(|| cells.error(6))?;
-            add(other(locktype, identity.to_owned()));
-        }
-    }
-    Ok(())
-}
-
-fn other(locktype: &str, identity: String) -> LockObject {
-    LockObject::Other { locktype: locktype.to_owned(), identity }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "the halves of a 64-bit number")]
-fn high(number: i64) -> u32 {
-    (number.cast_unsigned() >> 32) as u32
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "the halves of a 64-bit number")]
-fn low(number: i64) -> u32 {
-    number.cast_unsigned() as u32
-}
-
-/// A bigint, or an array of them as PostgreSQL writes it: `{1,-2}`.
-fn numbers<'a>(cells: &Cells<'a>) -> Result<impl Iterator<Item = Result<i64, RowError>> + use<'a>, RowError> {
-    let text = cells.needed(8)?;
-    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let error = cells.set;
-    Ok(inner.split(',').map(move |number| number.parse().map_err(|_| RowError::Column { set: error, column: 8 })))
 }
 
 /// A backend, and its role's oid: the name is remembered by it for the day when only the oid can be read.
@@ -349,7 +229,7 @@ impl Names {
 /// Reads the prepared transactions that own locks of the snapshot. Names come from `names` where the rows have none.
 pub(crate) fn prepared(
     rows: &[SimpleQueryRow],
-    locks: &Locks,
+    locks: &LockRows,
     names: &Names,
 ) -> Result<Vec<PreparedTransaction>, RowError> {
     if locks.prepared.is_empty() {
@@ -357,8 +237,8 @@ pub(crate) fn prepared(
     }
     let owners: BTreeSet<VirtualTransaction> = locks
         .rows
-        .iter()
-        .filter_map(|lock| match lock.owner {
+        .owners()
+        .filter_map(|owner| match owner {
             LockOwner::Prepared(id) => Some(id),
             LockOwner::Backend(_) => None,
         })
@@ -452,15 +332,6 @@ mod tests {
         // Infinity is the greatest integer.
         assert_eq!(time("7fffffffffffffff"), None);
         assert_eq!(time("zz"), None);
-    }
-
-    #[test]
-    fn virtual_transactions_of_backends_and_of_prepared_transactions() {
-        let id = |backend, local| Some(VirtualTransaction { backend, local });
-        assert_eq!(virtual_transaction("7/0"), id(7, 0));
-        assert_eq!(virtual_transaction("-1/4000000000"), id(-1, 4_000_000_000));
-        assert_eq!(virtual_transaction("7"), None);
-        assert_eq!(virtual_transaction("/1"), None);
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub fn lock(key: Arc<KeyReport>, holder: HolderReport, rules: &[&'static str]) -
         past: Past { scope: HoldScope::Session, held: held(192), ..Past::default() }.into(),
         holder: holder.into(),
         waiters: [].into(),
-        rules: rules.into(),
+        rules: rules.to_vec().into(),
     }
 }
 

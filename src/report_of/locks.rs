@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Found, pids};
 use crate::analysis::Numbered;
-use crate::analysis::report::{HolderPooler, HolderReport, LockReport, WaiterReport};
+use crate::analysis::report::{HolderPooler, HolderReport, LockReport, Shared, WaiterReport};
 use crate::analysis::{HolderRef, Holdings, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
 use crate::rules::Context;
@@ -36,11 +36,11 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
             past: Arc::clone(&hold.past),
             holder: Arc::clone(&holders[holder_of[place]]),
             waiters: if hold.waiters.is_empty() {
-                Arc::default()
+                Shared::default()
             } else {
                 waiters.get(&place).cloned().unwrap_or_default()
             },
-            rules: Arc::clone(&lists[rules[place]]),
+            rules: lists[rules[place]].clone(),
         }
     };
     order.into_iter().chain(others).map(lock).collect()
@@ -51,14 +51,14 @@ struct Named {
     /// For each hold the number of keys of the smallest finding that names it.
     keys: Vec<usize>,
     /// All lists of rules that there are, the empty one first.
-    lists: Vec<Arc<[&'static str]>>,
+    lists: Vec<Shared<&'static str>>,
     /// For each hold the place of its list.
     rules: Vec<usize>,
 }
 
 impl Named {
     fn new(holds: usize, found: &[Found]) -> Self {
-        let mut named = Self { keys: vec![usize::MAX; holds], lists: vec![Arc::default()], rules: vec![0; holds] };
+        let mut named = Self { keys: vec![usize::MAX; holds], lists: vec![Shared::default()], rules: vec![0; holds] };
         // What a list becomes with a rule.
         let mut longer: HashMap<(usize, &'static str), usize> = HashMap::new();
         for one in found {
@@ -86,16 +86,16 @@ impl Named {
 }
 
 /// By the places of holds who queues for their keys. Holds of one key share the list.
-fn waiters(observed: &Observed) -> Numbered<usize, Arc<[WaiterReport]>> {
+fn waiters(observed: &Observed) -> Numbered<usize, Shared<WaiterReport>> {
     let mut waiters = Numbered::default();
     for places in observed.waited_for.values() {
-        let mut last: (&[Pid], Arc<[WaiterReport]>) = (&[], Arc::default());
+        let mut last: (&[Pid], Shared<WaiterReport>) = (&[], Shared::default());
         for &place in places {
             let hold = &observed.holds[place];
             if last.0 != &*hold.waiters {
                 last = (&hold.waiters, hold.waiters.iter().filter_map(|&pid| waiter(observed, pid)).collect());
             }
-            waiters.insert(place, Arc::clone(&last.1));
+            waiters.insert(place, last.1.clone());
         }
     }
     waiters

@@ -20,8 +20,7 @@ impl Rule for SharedKey {
 
     fn judge(&self, context: &Context<'_>, _before: &[Draft]) -> Vec<Draft> {
         let mut shared: BTreeMap<AdvisoryKey, (Vec<&Hold>, Vec<Pid>)> = BTreeMap::new();
-        let waited_for = context.observed.holds.iter().filter(|hold| !hold.waiters.is_empty());
-        for hold in waited_for.filter(|hold| context.is_judged(hold)) {
+        for hold in context.observed.waited_for().filter(|hold| context.is_judged(hold)) {
             let strangers: Vec<Pid> = hold
                 .waiters
                 .iter()
@@ -33,9 +32,6 @@ impl Rule for SharedKey {
                 holds.push(hold);
                 waiters.extend(strangers);
             }
-        }
-        for (holds, _) in shared.values_mut() {
-            holds.sort_by_key(|hold| hold.mode);
         }
         shared
             .into_iter()

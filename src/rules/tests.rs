@@ -10,7 +10,7 @@ use crate::analysis::report::TargetReport;
 use crate::analysis::{Grouping, Thresholds};
 use crate::keys::KeyBook;
 use crate::model::testing::{World, at, key};
-use crate::model::{BackendState, LockMode, Snapshot};
+use crate::model::{BackendState, LockMode, LockRow, Snapshot};
 use crate::monitor::Monitor;
 
 fn monitor() -> Monitor {
@@ -152,7 +152,8 @@ proptest! {
         let (mut forward, mut backward) = (monitor(), monitor());
         for snapshot in play(&events) {
             let mut reversed = snapshot.clone();
-            reversed.locks.reverse();
+            let rows: Vec<LockRow> = snapshot.locks.rows().collect();
+            reversed.locks = rows.into_iter().rev().collect();
             reversed.backends.reverse();
             let report = forward.observe(snapshot);
             prop_assert_eq!(said(&report), said(&backward.observe(reversed)));

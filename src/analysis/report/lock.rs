@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::HeldFor;
+use super::{HeldFor, Shared};
 use crate::keys::{Kind, Name, Source, key};
 use crate::model::{KeyNumbers, Pid, PoolMode, Time};
 
@@ -108,9 +108,9 @@ pub struct LockReport {
     /// Who holds it; shared by all locks of one holder.
     pub holder: Arc<HolderReport>,
     /// Who queues for exactly this key, longest first; shared by all locks of the key.
-    pub waiters: Arc<[WaiterReport]>,
+    pub waiters: Shared<WaiterReport>,
     /// Rules that name this lock; shared by all locks that the same rules name.
-    pub rules: Arc<[&'static str]>,
+    pub rules: Shared<&'static str>,
 }
 
 /// What polls have taught of a lock that is held. Locks that a session took between the same two polls mostly have the

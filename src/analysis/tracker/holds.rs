@@ -4,19 +4,21 @@
 //! Most holders have the locks that they had in the last poll, and polls show most locks of a holder alike: those share
 //! one memory, and what it says is worked out once.
 
+use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::Known;
-use super::{HolderId, Places, TargetNames, Tracker, shared};
+use super::{HolderId, Places, TargetNames, Tracker};
 use crate::analysis::Numbered;
 use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
-use crate::analysis::report::Past;
+use crate::analysis::report::{Past, Shared};
 use crate::keys::{HolderEntry, KeyBook};
 use crate::model::{
-    AdvisoryKey, Backend, BackendState, LockMode, LockObject, LockOwner, Pid, PreparedTransaction, Snapshot, Time, age,
+    AdvisoryKey, Backend, BackendState, Held, LockMode, LockOwner, Locks, Pid, PreparedTransaction, Snapshot, Time, age,
 };
 
 /// Which of a holder's locks it is, in the order of the memory.
@@ -30,11 +32,16 @@ pub(super) struct Holds {
     pub holders: Vec<Holdings>,
     /// The places of those whose key is waited for.
     pub waited_for: Numbered<AdvisoryKey, Vec<usize>>,
+    /// The places of those whose key has a name.
+    pub named: Vec<usize>,
 }
 
 /// What is remembered of a holder's locks.
 #[derive(Debug, Default)]
 pub(super) struct HolderMemory {
+    /// Where they are in the locks of the last poll. While polls show the same keys in the same order, nothing needs to
+    /// be put in order or found again.
+    seen: Range<usize>,
     /// By key and mode.
     pub locks: Vec<Remembered>,
     /// The memories that they share.
@@ -47,7 +54,7 @@ impl HolderMemory {
         if self.memories.last() != Some(&memory) {
             self.memories.push(memory);
         }
-        self.locks.push(Remembered { id, memory: Some(self.memories.len() - 1), known: None });
+        self.locks.push(Remembered { id, memory: Place::of(self.memories.len() - 1), known: None });
     }
 }
 
@@ -56,9 +63,23 @@ impl HolderMemory {
 pub(super) struct Remembered {
     pub id: LockId,
     /// Which of its holder's memories; nothing for a lock that the last poll did not show.
-    pub memory: Option<usize>,
+    pub memory: Option<Place>,
     /// Its names; nothing in a memory from an earlier process.
     pub known: Option<Known>,
+}
+
+/// Which of a holder's memories it is. There may be very many locks: it takes half of what a number and its lack take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place(NonZeroU32);
+
+impl Place {
+    fn of(place: usize) -> Option<Self> {
+        u32::try_from(place + 1).ok().and_then(NonZeroU32::new).map(Self)
+    }
+
+    pub(super) fn get(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 /// How the memories of a holder's locks go on with a poll.
@@ -79,12 +100,12 @@ impl Memories {
     }
 
     /// Takes in what poll number `polls` shows of a lock with this memory, or with none. The place of what it has now.
-    fn see(&mut self, memory: Option<usize>, sight: &Sight<'_>, polls: u64, new: impl Fn() -> HoldMemory) -> usize {
-        let went_on = (memory.map_or(0, |place| place + 1), usize::from(sight.local_zero));
+    fn see(&mut self, memory: Option<Place>, sight: &Sight<'_>, polls: u64, new: impl Fn() -> HoldMemory) -> usize {
+        let went_on = (memory.map_or(0, |place| place.get() + 1), usize::from(sight.local_zero));
         if let (true, Some(place)) = (sight.queue.is_empty(), self.went_on[went_on.0][went_on.1]) {
             return place;
         }
-        let mut seen = memory.map_or_else(new, |place| self.before[place].clone());
+        let mut seen = memory.map_or_else(new, |place| self.before[place.get()].clone());
         seen.see(sight);
         let is_last = self.after.last() == Some(&seen)
             && self.pasts.last().is_some_and(|past| past.local_zero == sight.local_zero);
@@ -114,27 +135,15 @@ struct Owner<'a> {
     /// Its application's name without digits.
     application: Option<Arc<[Box<str>]>>,
     /// The `[[holder]]` entries that cover it.
-    entries: Arc<[Arc<HolderEntry>]>,
-    /// Its granted advisory rows, by key and mode, and whether their local transaction id is 0.
-    rows: Vec<(LockId, bool)>,
+    entries: Shared<Arc<HolderEntry>>,
+    /// Where its advisory locks are among the poll's.
+    held: Range<usize>,
 }
 
-impl Owner<'_> {
-    /// What is remembered of its locks, one for each row, from what was remembered after the last poll.
-    fn recall(&self, before: Vec<Remembered>) -> Vec<Remembered> {
-        let ids = || self.rows.iter().map(|(id, _)| *id);
-        if ids().eq(before.iter().map(|remembered| remembered.id)) {
-            return before;
-        }
-        let mut before = before.into_iter().peekable();
-        ids()
-            .map(|id| {
-                while before.next_if(|remembered| remembered.id < id).is_some() {}
-                before.next_if(|remembered| remembered.id == id).unwrap_or(Remembered { id, memory: None, known: None })
-            })
-            .collect()
-    }
+/// An advisory lock, and whether its row's local transaction id is 0.
+type Row = (LockId, bool);
 
+impl Owner<'_> {
     /// The memory of a lock that the last poll did not show.
     fn new_memory(&self, now: Moment, last: Option<Moment>) -> HoldMemory {
         let statement = self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
@@ -166,29 +175,64 @@ impl Owner<'_> {
     }
 }
 
+/// The locks of an owner, by key and mode.
+fn rows(locks: &Locks, held: Range<usize>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for Held { mode, virtualtransaction, keys, .. } in locks.held_at(held) {
+        rows.extend(keys.iter().map(|&key| ((key, mode), virtualtransaction.local == 0)));
+    }
+    rows.sort_by_key(|(id, _)| *id);
+    rows
+}
+
+/// What is remembered of an owner's locks, one for each row, from what was remembered after the last poll.
+fn recall(rows: &[Row], before: Vec<Remembered>) -> Vec<Remembered> {
+    let mut before = before.into_iter().peekable();
+    let mut one = |id: LockId| {
+        while before.next_if(|remembered| remembered.id < id).is_some() {}
+        before.next_if(|remembered| remembered.id == id).unwrap_or(Remembered { id, memory: None, known: None })
+    };
+    rows.iter().map(|(id, _)| one(*id)).collect()
+}
+
+/// Whether two polls show the same keys in the same modes and order.
+fn are_same<'a>(before: impl Iterator<Item = Held<'a>>, now: impl Iterator<Item = Held<'a>>) -> bool {
+    let keys = |held: Held<'a>| (held.mode, held.keys);
+    before.map(keys).eq(now.map(keys))
+}
+
+/// Whether all rows have the same local transaction id as to being 0; which it is. Nearly always they have: a backend
+/// may begin or end a transaction while the server reads its locks.
+fn common_zero<'a>(mut held: impl Iterator<Item = Held<'a>>) -> Option<bool> {
+    let zero = |held: Held<'a>| held.virtualtransaction.local == 0;
+    let first = zero(held.next()?);
+    held.all(|held| zero(held) == first).then_some(first)
+}
+
 /// The queue for one key.
 #[derive(Default)]
 struct Queue<'a> {
     waits: Vec<Queued<'a>>,
-    pids: Arc<[Pid]>,
+    pids: Shared<Pid>,
 }
 
 impl Queue<'_> {
     /// Who queues, without the holder itself.
-    fn but(&self, holder: HolderRef) -> Arc<[Pid]> {
+    fn but(&self, holder: HolderRef) -> Shared<Pid> {
         match holder {
             HolderRef::Session(own) if self.pids.contains(&own) => {
                 self.pids.iter().copied().filter(|&pid| pid != own).collect()
             }
-            _ => Arc::clone(&self.pids),
+            _ => self.pids.clone(),
         }
     }
 }
 
 impl Tracker {
-    /// Takes in the granted advisory rows: by holder, key and mode.
+    /// Takes in the advisory locks that are held: by holder, key and mode.
     pub(super) fn holds(
         &mut self,
+        mut locks: Locks,
         snapshot: &Snapshot,
         places: &Places,
         queues: &Numbered<AdvisoryKey, Vec<&Waiting>>,
@@ -196,88 +240,79 @@ impl Tracker {
         now: Moment,
     ) -> Holds {
         let same_names = self.names.begin(snapshot, names.book);
-        let owners = self.owners(snapshot, places, names.book);
+        locks.sort();
+        let owners: Vec<Owner<'_>> = locks
+            .by_owner()
+            .filter_map(|(owner, held)| self.owner(owner, held, snapshot, places, names.book))
+            .collect();
         // Each row asks it.
         let queues: Numbered<AdvisoryKey, Queue<'_>> =
             queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
         let nobody = Queue::default();
         let mut before = std::mem::take(&mut self.holds);
         let mut all = Holds::default();
-        all.list.reserve_exact(owners.iter().map(|owner| owner.rows.len()).sum());
+        all.list.reserve_exact(locks.len());
         all.holders.reserve_exact(owners.len());
         self.holds.reserve(owners.len());
         for owner in &owners {
             let first = all.list.len();
-            let HolderMemory { locks, memories } = before.remove(&owner.id).unwrap_or_default();
-            let mut locks = owner.recall(locks);
+            let HolderMemory { seen, locks: mut remembered, memories } = before.remove(&owner.id).unwrap_or_default();
+            let held = locks.held_at(owner.held.clone());
+            let zero = common_zero(held.clone());
+            let same_locks = are_same(self.locks.held_at(seen), held);
+            let rows = (zero.is_none() || !same_locks).then(|| rows(&locks, owner.held.clone()));
+            if let (Some(rows), false) = (&rows, same_locks) {
+                remembered = recall(rows, remembered);
+            }
             let mut memories = Memories::new(memories);
             let new = || owner.new_memory(now, self.last);
             let is_expected = owner.entries.iter().any(|entry| entry.expected);
-            for ((&(key, mode), local_zero), remembered) in
-                owner.rows.iter().map(|(id, zero)| (id, *zero)).zip(&mut locks)
-            {
+            for (number, remembered) in remembered.iter_mut().enumerate() {
+                let (key, mode) = remembered.id;
+                let local_zero = rows.as_ref().map_or(zero == Some(true), |rows| rows[number].1);
                 let queue = queues.get(&key).unwrap_or(&nobody);
                 if !queue.waits.is_empty() {
                     all.waited_for.entry(key).or_default().push(all.list.len());
                 }
                 let sight = owner.sight(mode, local_zero, queue, snapshot.before_locks, now);
                 let memory = memories.see(remembered.memory, &sight, self.polls, new);
-                remembered.memory = Some(memory);
+                remembered.memory = Place::of(memory);
                 let known = match remembered.known.take() {
                     Some(same) if same_names && owner.same_words => remembered.known.insert(same),
                     before => remembered.known.insert(self.names.look_up(key, owner.backend, names, before)),
                 };
+                if !known.names.is_empty() {
+                    all.named.push(all.list.len());
+                }
                 all.list.push(Hold {
                     key,
                     mode,
                     holder: owner.holder,
                     expected: is_expected || known.names.iter().any(|name| name.long_lived),
                     past: Arc::clone(&memories.pasts[memory]),
-                    names: Arc::clone(&known.names),
+                    names: known.names.clone(),
                     report: Arc::clone(&known.report),
                     waiters: queue.but(owner.holder),
                 });
             }
             let places = first..all.list.len();
-            all.holders.push(Holdings { holder: owner.holder, places, entries: Arc::clone(&owner.entries) });
-            self.holds.insert(owner.id, HolderMemory { locks, memories: memories.after });
+            all.holders.push(Holdings { holder: owner.holder, places, entries: owner.entries.clone() });
+            let seen = owner.held.clone();
+            self.holds.insert(owner.id, HolderMemory { seen, locks: remembered, memories: memories.after });
         }
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
+        drop(owners);
+        self.locks = locks;
         for places in all.waited_for.values_mut() {
             places.sort_by_key(|&place| all.list[place].mode);
         }
         all
     }
 
-    /// Who owns granted advisory rows, in the order of holders.
-    fn owners<'a>(&self, snapshot: &'a Snapshot, places: &Places, book: &KeyBook) -> Vec<Owner<'a>> {
-        let mut owners: Vec<Owner<'_>> = Vec::new();
-        let mut known: Numbered<LockOwner, usize> = Numbered::default();
-        // Rows of one owner mostly stand together.
-        let mut last: Option<(LockOwner, usize)> = None;
-        for row in snapshot.locks.iter().filter(|row| row.granted) {
-            let LockObject::Advisory(key) = row.object else { continue };
-            let same = last.filter(|(owner, _)| *owner == row.owner).map(|(_, place)| place);
-            let place = same.or_else(|| known.get(&row.owner).copied()).or_else(|| {
-                owners.push(self.owner(row.owner, snapshot, places, book)?);
-                known.insert(row.owner, owners.len() - 1);
-                Some(owners.len() - 1)
-            });
-            last = place.map(|place| (row.owner, place));
-            if let Some(place) = place {
-                owners[place].rows.push(((key, row.mode), row.virtualtransaction.local == 0));
-            }
-        }
-        for owner in &mut owners {
-            owner.rows.sort_by_key(|(id, _)| *id);
-        }
-        owners.sort_unstable_by_key(|owner| owner.holder);
-        owners
-    }
-
     fn owner<'a>(
         &self,
         owner: LockOwner,
+        held: Range<usize>,
         snapshot: &'a Snapshot,
         places: &Places,
         book: &KeyBook,
@@ -318,7 +353,7 @@ impl Tracker {
                 Arc::from([name])
             }),
             entries: holder_entries(backend, prepared, book),
-            rows: Vec::new(),
+            held,
         })
     }
 
@@ -338,7 +373,7 @@ fn holder_entries(
     backend: Option<&Backend>,
     prepared: Option<&PreparedTransaction>,
     book: &KeyBook,
-) -> Arc<[Arc<HolderEntry>]> {
+) -> Shared<Arc<HolderEntry>> {
     let covers = |entry: &&Arc<HolderEntry>| match (backend, prepared) {
         (Some(backend), _) => entry.matches(
             Some(&backend.application),
@@ -349,5 +384,5 @@ fn holder_entries(
         (None, Some(prepared)) => entry.matches(None, Some(&prepared.owner), Some(&prepared.database), None),
         (None, None) => false,
     };
-    shared(book.holders().iter().filter(covers).map(Arc::clone).collect())
+    book.holders().iter().filter(covers).map(Arc::clone).collect()
 }

@@ -5,16 +5,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{TargetNames, shared};
+use super::TargetNames;
 use crate::analysis::Numbered;
-use crate::analysis::report::KeyReport;
+use crate::analysis::report::{KeyReport, Shared};
 use crate::keys::{KeyBook, LookUp, Name};
 use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
 
 /// What a key is called, and the key as a report shows it.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    pub names: Arc<[Name]>,
+    pub names: Shared<Name>,
     pub report: Arc<KeyReport>,
 }
 
@@ -98,7 +98,7 @@ impl NameMemory {
             user: backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default(),
             query: backend.and_then(|backend| backend.query.as_deref()).unwrap_or_default(),
         };
-        let names = shared(target.book.names(key.numbers, known));
+        let names = Shared::from(target.book.names(key.numbers, known));
         match before {
             Some(before)
                 if names.is_empty() && before.names.is_empty() && before.report.database.as_ref() == database =>

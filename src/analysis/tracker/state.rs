@@ -75,7 +75,7 @@ impl Tracker {
     /// The memory, once there was a poll.
     pub fn state(&self) -> Option<TrackerState> {
         let of_holder = |(holder, holds): (&HolderId, &HolderMemory)| {
-            let memory = |remembered: &Remembered| holds.memories.get(remembered.memory?).cloned();
+            let memory = |remembered: &Remembered| holds.memories.get(remembered.memory?.get()).cloned();
             let all = holds.locks.iter().filter_map(|lock| Some((lock.id.0, lock.id.1, *holder, memory(lock)?)));
             all.collect::<Vec<_>>()
         };
