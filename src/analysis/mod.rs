@@ -17,7 +17,6 @@ mod tracker;
 mod wait_memory;
 mod waits;
 
-pub(crate) use observed::Holdings;
 pub use observed::{CountMismatch, Hold, HolderRef, Observed, Thresholds, Waiting};
 pub use pooled::Pooled;
 pub use pools::Grouping;

@@ -19,7 +19,7 @@ pub use lock::{
     FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, Waited,
     WaiterReport,
 };
-pub use shared::Shared;
+pub use shared::{Shared, SharedText};
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,6 +2,9 @@
 //!
 //! Pure text and numbers. It knows how `pg_locks` splits a key ("pg_locks" in the manual, 54.12) and no name of one.
 
+use std::fmt;
+use std::ops::Deref;
+
 use thiserror::Error;
 
 use crate::model::KeyNumbers;
@@ -45,10 +48,65 @@ pub fn is_sign_extended(key: KeyNumbers) -> bool {
 
 /// The key as text: `612001`, `(1,42)` or `1001/0/29749`.
 pub fn text(key: KeyNumbers) -> String {
+    KeyText::of(key).to_string()
+}
+
+fn write_text(key: KeyNumbers, to: &mut impl fmt::Write) -> fmt::Result {
     match (bigint(key), pair(key)) {
-        (Some(value), _) => value.to_string(),
-        (_, Some((first, second))) => format!("({first},{second})"),
-        _ => format!("{}/{}/{}", key.classid, key.objid, key.objsubid),
+        (Some(value), _) => write!(to, "{value}"),
+        (_, Some((first, second))) => write!(to, "({first},{second})"),
+        _ => write!(to, "{}/{}/{}", key.classid, key.objid, key.objsubid),
+    }
+}
+
+/// A key as [`text`] writes it, in place: there may be very many.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyText {
+    bytes: [u8; LONGEST],
+    length: u8,
+}
+
+/// `4294967295/4294967295/65535`
+const LONGEST: usize = 27;
+
+impl KeyText {
+    /// The key as text.
+    pub fn of(key: KeyNumbers) -> Self {
+        let mut this = Self { bytes: [0; LONGEST], length: 0 };
+        // No key has a longer text.
+        let _ = write_text(key, &mut this);
+        this
+    }
+}
+
+impl fmt::Write for KeyText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.length);
+        let room = self.bytes.get_mut(start..start + text.len()).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length = u8::try_from(start + text.len()).map_err(|_| fmt::Error)?;
+        Ok(())
+    }
+}
+
+impl Deref for KeyText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        // It is ASCII.
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for KeyText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, formatter)
+    }
+}
+
+impl fmt::Debug for KeyText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, formatter)
     }
 }
 

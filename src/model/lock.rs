@@ -1,5 +1,7 @@
 //! One row of `pg_locks`, and what identifies an advisory lock in it.
 
+use std::hash::{Hash, Hasher};
+
 use serde::{Deserialize, Serialize};
 
 use super::{Oid, Pid, Time};
@@ -20,12 +22,21 @@ pub struct KeyNumbers {
 
 /// An advisory key: the numbers and the database they belong to. The same numbers in another database are
 /// another lock. Database 0 is node-wide (Citus uses it).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AdvisoryKey {
     /// `pg_locks.database`
     pub database: Oid,
     /// classid, objid and objsubid
     pub numbers: KeyNumbers,
+}
+
+/// In two steps instead of four: each lock is looked for by it.
+impl Hash for AdvisoryKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let KeyNumbers { classid, objid, objsubid } = self.numbers;
+        hasher.write_u64(u64::from(classid) << 32 | u64::from(objid));
+        hasher.write_u64(u64::from(self.database) << 32 | u64::from(objsubid));
+    }
 }
 
 impl KeyNumbers {

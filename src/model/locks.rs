@@ -110,13 +110,7 @@ impl Locks {
     }
 
     /// Takes in an advisory lock that is held.
-    pub fn hold(
-        &mut self,
-        owner: LockOwner,
-        mode: LockMode,
-        virtualtransaction: VirtualTransaction,
-        key: AdvisoryKey,
-    ) {
+    pub fn hold(&mut self, owner: LockOwner, mode: LockMode, virtualtransaction: VirtualTransaction, key: AdvisoryKey) {
         self.keys.push(key);
         let end = self.keys.len();
         match self.runs.last_mut() {

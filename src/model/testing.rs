@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::{
-    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Pid, PreparedTransaction,
-    Server, Snapshot, Time, VirtualTransaction,
+    AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Pid,
+    PreparedTransaction, Server, Snapshot, Time, VirtualTransaction,
 };
 
 /// The database that all keys of these tests are in.

@@ -9,8 +9,9 @@ use crate::analysis::report::{
     Action, Advice, Counts, Failure, FailureKind, Finding, HeldFor, HoldScope, HolderReport, KeyReport, LockReport,
     NameReport, Past, ServerReport, Severity, TargetReport, Waited, WaiterReport,
 };
+use crate::keys::key::KeyText;
 use crate::keys::{Kind, Source, key};
-use crate::model::{Pid, Time};
+use crate::model::{LockMode, Pid, Time};
 
 pub fn time() -> Time {
     Utc.with_ymd_and_hms(2026, 11, 29, 14, 3, 7).unwrap() + Duration::from_micros(83)
@@ -69,7 +70,7 @@ pub fn key(number: i64, name: Option<&str>) -> Arc<KeyReport> {
         may_be: false,
     });
     Arc::new(KeyReport {
-        text: key::text(numbers).into(),
+        text: KeyText::of(numbers),
         numbers,
         database: Some("app".into()),
         names: names.into_iter().collect(),
@@ -99,7 +100,7 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
 pub fn lock(key: Arc<KeyReport>, holder: HolderReport, rules: &[&'static str]) -> LockReport {
     LockReport {
         key,
-        mode: "ExclusiveLock",
+        mode: LockMode::Exclusive,
         hold_expected: false,
         past: Past { scope: HoldScope::Session, held: held(192), ..Past::default() }.into(),
         holder: holder.into(),
@@ -112,7 +113,7 @@ pub fn waiter(pid: Pid, seconds: u64) -> WaiterReport {
     WaiterReport {
         pid,
         waited: Waited { duration: Duration::from_secs(seconds), ..Waited::default() },
-        mode: "ExclusiveLock",
+        mode: LockMode::Exclusive.name(),
         blocked_by: vec![4711],
         user: Some("app".to_owned()),
         application: Some("migrator".to_owned()),

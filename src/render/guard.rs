@@ -89,7 +89,7 @@ fn lock(text: &mut String, left: &LeftBehind) {
 
 /// The key and its names, as `612001 "nightly-report" (billing)`.
 fn label(key: &KeyReport) -> String {
-    let mut label = key.text.as_ref().to_owned();
+    let mut label = key.text.to_string();
     for name in &key.names {
         let may_be = if name.may_be { " may be" } else { "" };
         let _ = write!(label, "{may_be} \"{}\"", name.label);

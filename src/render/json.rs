@@ -123,7 +123,7 @@ impl<'a> From<&'a LockReport> for Lock<'a> {
     fn from(lock: &'a LockReport) -> Self {
         Self {
             key: Key::from(&*lock.key),
-            mode: lock.mode,
+            mode: lock.mode.name(),
             scope: lock.past.scope.name(),
             hold_expected: lock.hold_expected,
             held_seconds: Bounds::from(lock.past.held),

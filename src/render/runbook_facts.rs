@@ -152,7 +152,7 @@ pub(crate) fn keys(finding: &Finding) -> Vec<String> {
 }
 
 pub(crate) fn key_line(key: &KeyReport) -> String {
-    let mut text = key.text.as_ref().to_owned();
+    let mut text = key.text.to_string();
     for name in &key.names {
         let may_be = if name.may_be { "maybe " } else { "" };
         let known = if name.source == Source::WellKnown { " (well-known)" } else { "" };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::MOST_KEYS;
-use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject};
+use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, SharedText};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
 use crate::keys::{KeyBook, key};
 use crate::model::{AdvisoryKey, Pid};
@@ -34,7 +34,9 @@ impl Found {
     /// Its holds, by key.
     pub fn holds<'a>(&self, observed: &'a Observed) -> Vec<&'a Hold> {
         let mut holds: Vec<&Hold> = self.places.iter().map(|&place| &observed.holds[place]).collect();
-        holds.sort_by_key(|hold| hold.key);
+        if self.draft.whole(observed).is_none() {
+            holds.sort_by_key(|hold| hold.key);
+        }
         holds
     }
 }
@@ -106,11 +108,17 @@ fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
         let own = own[..own.partition_point(|hold| hold.key <= lock)].last().filter(|hold| hold.key == lock);
         own.copied().or_else(|| observed.holds_on(lock).next())
     };
-    let key_report = |lock: &AdvisoryKey| match hold_of(*lock) {
+    // Keys and holds are both in order.
+    let mut holds = own.chunk_by(|one, next| one.key == next.key).filter_map(<[_]>::last).peekable();
+    let mut next_hold = |lock: AdvisoryKey| {
+        while holds.next_if(|hold| hold.key < lock).is_some() {}
+        holds.next_if(|hold| hold.key == lock).copied().or_else(|| observed.holds_on(lock).next())
+    };
+    let key_report = |lock: &AdvisoryKey| match next_hold(*lock) {
         Some(hold) => Arc::clone(&hold.report),
         None => Arc::new(KeyReport::new(
             lock.numbers,
-            observed.snapshot.server.database_name(lock.database).map(Arc::from),
+            observed.snapshot.server.database_name(lock.database).map(SharedText::from),
             &[],
         )),
     };

@@ -1,88 +1,119 @@
 //! The locks of a Report, with their holders and who queues for them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Found, pids};
 use crate::analysis::Numbered;
 use crate::analysis::report::{HolderPooler, HolderReport, LockReport, Shared, WaiterReport};
-use crate::analysis::{HolderRef, Holdings, Observed};
+use crate::analysis::{HolderRef, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
 use crate::rules::Context;
 
 /// The locks of a poll, and what findings name them.
 pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let observed = context.observed;
-    let count = observed.holds.len();
-    let Named { keys, lists, rules } = Named::new(count, found);
-    let mut holders: Vec<Arc<HolderReport>> = Vec::with_capacity(observed.holders.len());
-    let mut holder_of: Vec<usize> = Vec::with_capacity(count);
-    for Holdings { holder, places, .. } in &observed.holders {
-        holder_of.extend(places.clone().map(|_| holders.len()));
-        holders.push(Arc::new(holder_report(context, *holder)));
-    }
+    let holders: Vec<Arc<HolderReport>> =
+        observed.holders().map(|holder| Arc::new(holder_report(context, holder))).collect();
+    let Marks { marks, lists } = Marks::new(observed, found);
     let waiters = waiters(observed);
-    // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
-    // holder.
-    let (mut order, others): (Vec<usize>, Vec<usize>) =
-        (0..count).partition(|&place| rules[place] != 0 || !observed.holds[place].waiters.is_empty());
-    order.sort_by_key(|&place| (keys[place], std::cmp::Reverse(observed.holds[place].waiters.len())));
     let lock = |place: usize| {
-        let hold = &observed.holds[place];
+        let (hold, mark) = (&observed.holds[place], &marks[place]);
         LockReport {
             key: Arc::clone(&hold.report),
-            mode: hold.mode.name(),
+            mode: hold.mode,
             hold_expected: hold.expected,
             past: Arc::clone(&hold.past),
-            holder: Arc::clone(&holders[holder_of[place]]),
-            waiters: if hold.waiters.is_empty() {
+            holder: Arc::clone(&holders[mark.holder as usize]),
+            waiters: if mark.waiters == 0 {
                 Shared::default()
             } else {
                 waiters.get(&place).cloned().unwrap_or_default()
             },
-            rules: lists[rules[place]].clone(),
+            rules: lists[mark.list as usize].clone(),
         }
     };
-    order.into_iter().chain(others).map(lock).collect()
+    let mut locks = Vec::with_capacity(marks.len());
+    // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
+    // holder.
+    let marked = marks.iter().enumerate().filter(|(_, mark)| mark.is_set());
+    let mut order: Vec<_> = marked.map(|(place, mark)| (mark.keys, Reverse(mark.waiters), place)).collect();
+    order.sort_unstable();
+    locks.extend(order.into_iter().map(|(.., place)| lock(place)));
+    locks.extend((0..marks.len()).filter(|&place| !marks[place].is_set()).map(lock));
+    locks
 }
 
-/// Which findings name which holds.
-struct Named {
-    /// For each hold the number of keys of the smallest finding that names it.
-    keys: Vec<usize>,
+/// What there is to say of each hold. There may be very many: what is said of it takes little.
+struct Marks {
+    marks: Vec<Mark>,
     /// All lists of rules that there are, the empty one first.
     lists: Vec<Shared<&'static str>>,
-    /// For each hold the place of its list.
-    rules: Vec<usize>,
 }
 
-impl Named {
-    fn new(holds: usize, found: &[Found]) -> Self {
-        let mut named = Self { keys: vec![usize::MAX; holds], lists: vec![Shared::default()], rules: vec![0; holds] };
+#[derive(Clone)]
+struct Mark {
+    /// The place of its holder.
+    holder: u32,
+    /// The number of keys of the smallest finding that names it.
+    keys: u32,
+    /// The place of the list of the rules of findings that name it.
+    list: u32,
+    /// How many queue for its key.
+    waiters: u32,
+}
+
+impl Mark {
+    fn is_set(&self) -> bool {
+        self.list != 0 || self.waiters != 0
+    }
+}
+
+impl Marks {
+    fn new(observed: &Observed, found: &[Found]) -> Self {
+        let mut marks = Vec::with_capacity(observed.holds.len());
+        for (holder, holdings) in observed.holders.iter().enumerate() {
+            marks.resize(holdings.places.end, Mark { holder: count(holder), keys: u32::MAX, list: 0, waiters: 0 });
+        }
+        for &place in observed.waited_for.values().flatten() {
+            marks[place].waiters = count(observed.holds[place].waiters.len());
+        }
+        let mut marks = Self { marks, lists: vec![Shared::default()] };
+        marks.name(found);
+        marks
+    }
+
+    fn name(&mut self, found: &[Found]) {
         // What a list becomes with a rule.
-        let mut longer: HashMap<(usize, &'static str), usize> = HashMap::new();
+        let mut longer: HashMap<(u32, &'static str), u32> = HashMap::new();
         for one in found {
             let rule = one.draft.rule;
+            let keys = count(one.draft.keys.len());
             // Nearly always all holds of a finding are named by the same rules.
             let mut last = None;
             for &place in &one.places {
-                named.keys[place] = one.draft.keys.len().min(named.keys[place]);
-                let before = named.rules[place];
+                let mark = &mut self.marks[place];
+                mark.keys = keys.min(mark.keys);
+                let before = mark.list;
                 let after = match last {
                     Some((same, after)) if same == before => after,
-                    _ if named.lists[before].contains(&rule) => before,
+                    _ if self.lists[before as usize].contains(&rule) => before,
                     _ => *longer.entry((before, rule)).or_insert_with(|| {
-                        let with_rule = named.lists[before].iter().copied().chain([rule]).collect();
-                        named.lists.push(with_rule);
-                        named.lists.len() - 1
+                        let with_rule = self.lists[before as usize].iter().copied().chain([rule]).collect();
+                        self.lists.push(with_rule);
+                        count(self.lists.len() - 1)
                     }),
                 };
-                named.rules[place] = after;
+                mark.list = after;
                 last = Some((before, after));
             }
         }
-        named
     }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// By the places of holds who queues for their keys. Holds of one key share the list.

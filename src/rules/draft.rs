@@ -1,5 +1,6 @@
 //! What a rule is given, and what it hands over.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::analysis::report::{Action, HeldFor, Severity};
@@ -80,6 +81,8 @@ pub struct Draft {
     pub cancel: Vec<Pid>,
     /// A carried-lock that polls have proved, or any finding of another rule.
     pub proved: bool,
+    /// If its keys come from different holds of one holder: whose, and how many they are.
+    from: Option<(HolderRef, usize)>,
 }
 
 impl Draft {
@@ -100,6 +103,7 @@ impl Draft {
             action,
             cancel: Vec::new(),
             proved: true,
+            from: None,
         }
     }
 
@@ -110,7 +114,19 @@ impl Draft {
         self.keys.sort_unstable();
         self.keys.dedup();
         self.held = longest_held(holds);
+        let are_of_one = holds.windows(2).all(|pair| {
+            let (one, next) = (pair[0], pair[1]);
+            one.holder == next.holder && (one.key, one.mode) < (next.key, next.mode)
+        });
+        self.from = holds.first().filter(|_| are_of_one).map(|hold| (hold.holder, holds.len()));
         self
+    }
+
+    /// The places in `Observed::holds` of all holds of its session, if it is about all that one session holds.
+    pub fn whole(&self, observed: &Observed) -> Option<Range<usize>> {
+        let (HolderRef::Session(pid), count) = self.from? else { return None };
+        let places = observed.places_of(HolderRef::Session(pid));
+        (self.pids == [pid] && self.gid.is_none() && places.len() == count).then_some(places)
     }
 
     /// Names the holder: pid or gid.
@@ -148,6 +164,9 @@ impl<'a> Context<'a> {
     /// The places of those in `Observed::holds`.
     pub fn places_of_draft(&self, draft: &Draft) -> Vec<usize> {
         let observed = self.observed;
+        if let Some(places) = draft.whole(observed) {
+            return places.collect();
+        }
         let sessions = draft.pids.iter().map(|&pid| HolderRef::Session(pid));
         let prepared = draft.gid.as_deref().and_then(|gid| observed.prepared_by_gid(gid));
         sessions

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{HeldFor, Shared};
-use crate::keys::{Kind, Name, Source, key};
-use crate::model::{KeyNumbers, Pid, PoolMode, Time};
+use super::{HeldFor, Shared, SharedText};
+use crate::keys::key::KeyText;
+use crate::keys::{Kind, Name, Source};
+use crate::model::{KeyNumbers, LockMode, Pid, PoolMode, Time};
 
 /// Key and names of a lock.
 #[derive(Debug, Clone)]
 pub struct KeyReport {
     /// Key text.
-    pub text: Box<str>,
+    pub text: KeyText,
     /// The numbers.
     pub numbers: KeyNumbers,
     /// The database's name; nothing for node-wide keys.
-    pub database: Option<Arc<str>>,
+    pub database: Option<SharedText>,
     /// The names it has.
-    pub names: Vec<NameReport>,
+    pub names: Shared<NameReport>,
 }
 
 impl KeyReport {
     /// A key of the database of this name.
-    pub fn new(numbers: KeyNumbers, database: Option<Arc<str>>, names: &[Name]) -> Self {
-        let text = key::text(numbers).into();
-        Self { text, numbers, database, names: names.iter().map(NameReport::of).collect() }
+    pub fn new(numbers: KeyNumbers, database: Option<SharedText>, names: &[Name]) -> Self {
+        Self { text: KeyText::of(numbers), numbers, database, names: names.iter().map(NameReport::of).collect() }
     }
 }
 
@@ -99,8 +99,8 @@ impl HoldScope {
 pub struct LockReport {
     /// Key and names; shared with the findings about it.
     pub key: Arc<KeyReport>,
-    /// As `ExclusiveLock`.
-    pub mode: &'static str,
+    /// The mode.
+    pub mode: LockMode,
     /// Declared to be held for long.
     pub hold_expected: bool,
     /// What polls have taught of it; shared by the locks of one holder that have the same past.

@@ -99,12 +99,13 @@ impl Memories {
         Self { before, after: Vec::new(), pasts: Vec::new(), went_on }
     }
 
+    /// How a lock for which nobody queues has gone on, if another one with this memory, or with none, has shown it.
+    fn as_before(&self, memory: Option<Place>, local_zero: bool) -> Option<usize> {
+        self.went_on[memory.map_or(0, |place| place.get() + 1)][usize::from(local_zero)]
+    }
+
     /// Takes in what poll number `polls` shows of a lock with this memory, or with none. The place of what it has now.
     fn see(&mut self, memory: Option<Place>, sight: &Sight<'_>, polls: u64, new: impl Fn() -> HoldMemory) -> usize {
-        let went_on = (memory.map_or(0, |place| place.get() + 1), usize::from(sight.local_zero));
-        if let (true, Some(place)) = (sight.queue.is_empty(), self.went_on[went_on.0][went_on.1]) {
-            return place;
-        }
         let mut seen = memory.map_or_else(new, |place| self.before[place.get()].clone());
         seen.see(sight);
         let is_last = self.after.last() == Some(&seen)
@@ -115,7 +116,8 @@ impl Memories {
         }
         let place = self.after.len() - 1;
         if sight.queue.is_empty() {
-            self.went_on[went_on.0][went_on.1] = Some(place);
+            let before = memory.map_or(0, |place| place.get() + 1);
+            self.went_on[before][usize::from(sight.local_zero)] = Some(place);
         }
         place
     }
@@ -274,8 +276,11 @@ impl Tracker {
                 if !queue.waits.is_empty() {
                     all.waited_for.entry(key).or_default().push(all.list.len());
                 }
-                let sight = owner.sight(mode, local_zero, queue, snapshot.before_locks, now);
-                let memory = memories.see(remembered.memory, &sight, self.polls, new);
+                let as_before = memories.as_before(remembered.memory, local_zero);
+                let memory = as_before.filter(|_| queue.waits.is_empty()).unwrap_or_else(|| {
+                    let sight = owner.sight(mode, local_zero, queue, snapshot.before_locks, now);
+                    memories.see(remembered.memory, &sight, self.polls, new)
+                });
                 remembered.memory = Place::of(memory);
                 let known = match remembered.known.take() {
                     Some(same) if same_names && owner.same_words => remembered.known.insert(same),

@@ -3,11 +3,12 @@
 //! That is the dictionary, the names of databases, and the holder's application, user and statement.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::TargetNames;
 use crate::analysis::Numbered;
-use crate::analysis::report::{KeyReport, Shared};
+use crate::analysis::report::{KeyReport, Shared, SharedText};
 use crate::keys::{KeyBook, LookUp, Name};
 use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
 
@@ -22,7 +23,7 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct NameMemory {
     book: KeyBook,
-    databases: HashMap<Oid, Arc<str>>,
+    databases: HashMap<Oid, SharedText>,
     words: Numbered<Pid, Words>,
 }
 
@@ -57,7 +58,8 @@ impl NameMemory {
         let same_databases = databases.len() == self.databases.len()
             && databases.iter().all(|(oid, name)| self.databases.get(oid).is_some_and(|known| **known == **name));
         if !same_databases {
-            self.databases = databases.iter().rev().map(|(oid, name)| (*oid, Arc::from(name.as_str()))).collect();
+            self.databases =
+                databases.iter().rev().map(|(oid, name)| (*oid, SharedText::from(name.as_str()))).collect();
         }
         let same_book = self.book.names_like(book);
         if !same_book {
@@ -92,7 +94,7 @@ impl NameMemory {
     ) -> Known {
         let database = self.databases.get(&key.database);
         let known = LookUp {
-            database: database.map(AsRef::as_ref),
+            database: database.map(Deref::deref),
             target: target.target,
             application: backend.map_or("", |backend| backend.application.as_str()),
             user: backend.and_then(|backend| backend.user.as_deref()).unwrap_or_default(),

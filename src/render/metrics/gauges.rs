@@ -94,7 +94,7 @@ impl<'a> Rows<'a> {
                 Some(_) => lock.holder.state.unwrap_or("hidden"),
                 None => "prepared",
             };
-            let [mode, scope, state] = [lock.mode, lock.past.scope.name(), state].map(Cow::Borrowed);
+            let [mode, scope, state] = [lock.mode.name(), lock.past.scope.name(), state].map(Cow::Borrowed);
             [database(lock), name(lock), mode, scope, state]
         };
         families.add("pglockwatch_locks", "Granted advisory locks, by the state of their holder", Type::Gauge).table(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::analysis::report::{Failure, HolderPooler, HolderReport, PoolReport, Severity, TargetReport};
-use crate::model::PoolMode;
+use crate::model::{LockMode, PoolMode};
 use crate::render::fixture::{failed, finding, holder, key, lock, target, time, waiter};
 
 const NOW: Duration = Duration::from_secs(1_000);
@@ -46,7 +46,7 @@ fn leaky() -> TargetReport {
     let mut leak = lock(key(612_001, Some("nightly-report")), holder(4711, "worker"), &["idle-holder"]);
     leak.waiters = [waiter(4712, 12)].into();
     let mut other_mode = leak.clone();
-    other_mode.mode = "ShareLock";
+    other_mode.mode = LockMode::Share;
     let unknown = lock(key(99, None), holder(4713, "hostile \"name\"\n\\"), &["carried-lock"]);
     let findings = vec![finding("idle-holder", Severity::Critical, &leak)];
     TargetReport { locks: vec![leak, other_mode, unknown], findings, ..target("orders") }

@@ -13,7 +13,7 @@ pub(super) fn cell(report: &TargetReport, lock: &LockReport, column: Column) -> 
         Column::Holder => Cell::of_forms(holder_forms(&lock.holder)),
         Column::Held => Cell::plain(held_text(lock.past.held)),
         Column::State => Cell::plain(state_text(&lock.holder)),
-        Column::Mode => Cell::plain(lock.mode.trim_end_matches("Lock")),
+        Column::Mode => Cell::plain(lock.mode.name().trim_end_matches("Lock")),
         Column::Scope => Cell::plain(lock.past.scope.name()),
         Column::Waiting => waiting(lock.waiters.len()),
         Column::Longest => {

@@ -115,7 +115,7 @@ fn held(lock: &LockReport) -> Vec<String> {
         scope => format!("{} scope", scope.name()),
     };
     let expected = if lock.hold_expected { ", held on purpose" } else { "" };
-    lines.push(format!("{}, {scope}{expected}", lock.mode));
+    lines.push(format!("{}, {scope}{expected}", lock.mode.name()));
     if let Some(seen) = &lock.past.first_seen {
         let mut line = format!("first seen {} UTC", seen.at.format("%H:%M:%S"));
         if let Some(query) = seen.query.as_ref().filter(|_| seen.certain) {

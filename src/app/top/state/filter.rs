@@ -129,7 +129,7 @@ fn describe_finding(report: &TargetReport, finding: &Finding, text: &mut String)
 fn describe_lock(lock: &LockReport, text: &mut String) {
     describe_key(&lock.key, text);
     describe_holder(&lock.holder, text);
-    word(text, lock.mode);
+    word(text, lock.mode.name());
     lock.rules.iter().for_each(|rule| word(text, rule));
     lock.waiters.iter().for_each(|waiter| pid(text, waiter.pid));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use crate::analysis::report::{Finding, HolderReport, LockReport, Severity, TargetReport};
-use crate::model::{KeyNumbers, Pid, Time};
+use crate::model::{KeyNumbers, LockMode, Pid, Time};
 use crate::render::style;
 use crate::render::table::{key_text, place};
 
@@ -86,7 +86,7 @@ pub struct History {
 }
 
 /// What makes a lock the same in two polls.
-type LockId<'a> = (KeyNumbers, Option<&'a str>, &'static str, HolderId<'a>);
+type LockId<'a> = (KeyNumbers, Option<&'a str>, LockMode, HolderId<'a>);
 type HolderId<'a> = (Option<Pid>, Option<Time>, Option<&'a str>);
 
 impl History {
@@ -178,7 +178,7 @@ impl History {
                 let text = if what == What::Freed {
                     format!("was held {}", style::held(lock.past.held))
                 } else {
-                    lock.mode.to_owned()
+                    lock.mode.name().to_owned()
                 };
                 self.push(Entry { subject: subject(lock), who: who(&lock.holder), text, ..entry(target, at, what) });
             }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::report::{KeyReport, TargetReport};
+use crate::analysis::report::{KeyReport, SharedText, TargetReport};
 use crate::model::{KeyNumbers, Time};
 
 /// More keys are not remembered: queues that lock a key per job have no end of them.
 const MOST: usize = 2_000;
 
 /// A key within a target.
-pub type KeyId = (KeyNumbers, Option<Arc<str>>);
+pub type KeyId = (KeyNumbers, Option<SharedText>);
 
 /// What was seen of a key.
 #[derive(Debug, Clone)]
