@@ -146,7 +146,7 @@ mod tests {
             assert!(lock.waiters.is_same(&first.waiters), "{lock:?}");
         }
         let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
-        assert!(report.locks.iter().any(|lock| Arc::ptr_eq(&finding.key_reports[0], &lock.key)), "{finding:?}");
+        assert!(report.locks.iter().any(|lock| lock.key.is_same(&finding.key_reports[0])), "{finding:?}");
     }
 
     /// A worker may hold thousands: what polls have taught of them is kept once, and apart only where they differ.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::pooled::Pooled;
-use super::report::{KeyReport, Past, PoolReport, Shared, Waited};
+use super::report::{KeyReport, Past, PoolReport, ReportedKey, Shared, Waited};
 use crate::analysis::Numbered;
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
@@ -56,8 +56,6 @@ pub struct Hold {
     pub past: Arc<Past>,
     /// The key's names.
     pub names: Shared<Name>,
-    /// The key as a report shows it.
-    pub report: Arc<KeyReport>,
     /// Declared to be held for long, by the key or by the holder.
     pub expected: bool,
     /// Sessions that queue for exactly this key and are blocked by this hold or by a waiter ahead; shared by all holds
@@ -72,6 +70,8 @@ pub(crate) struct Holdings {
     pub holder: HolderRef,
     /// The places of its holds in [`Observed::holds`].
     pub places: Range<usize>,
+    /// Their keys as reports show them.
+    pub keys: Arc<Vec<KeyReport>>,
     /// The `[[holder]]` entries that cover it.
     pub entries: Shared<Arc<HolderEntry>>,
 }
@@ -221,12 +221,22 @@ impl Observed {
         self.pooled.get(&pid).filter(|pooled| pooled.pool_mode.is_shared())
     }
 
+    /// The key of the hold at this place in `holds`, as a report shows it.
+    pub fn reported_key(&self, place: usize) -> ReportedKey {
+        let holdings = &self.holders[self.holders.partition_point(|holdings| holdings.places.end <= place)];
+        ReportedKey::new(&holdings.keys, place - holdings.places.start)
+    }
+
     /// All holds of a key, by mode and holder.
     pub fn holds_on(&self, key: AdvisoryKey) -> impl Iterator<Item = &Hold> + Clone + '_ {
+        self.places_on(key).map(|place| &self.holds[place])
+    }
+
+    /// The places of those in `holds`.
+    pub fn places_on(&self, key: AdvisoryKey) -> impl Iterator<Item = usize> + Clone + '_ {
         let waited_for = self.waited_for.get(&key);
         let others = if waited_for.is_some() { &[] } else { self.others_on(key) };
-        let places = waited_for.into_iter().flatten().chain(others.iter().map(|(.., place)| place));
-        places.map(|&place| &self.holds[place])
+        waited_for.into_iter().flatten().chain(others.iter().map(|(.., place)| place)).copied()
     }
 
     fn others_on(&self, key: AdvisoryKey) -> &[(AdvisoryKey, LockMode, usize)] {

@@ -16,8 +16,8 @@ pub use finding::{Finding, Severity};
 pub use guard::{GuardReport, HowLeft, LeftBehind};
 pub use lease::{LeaseReport, LeaseSubject, LeaseTableReport};
 pub use lock::{
-    FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, Waited,
-    WaiterReport,
+    FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, ReportedKey,
+    Waited, WaiterReport,
 };
 pub use shared::{Shared, SharedText};
 

@@ -4,11 +4,10 @@
 //! with its transaction, or it vanished with its session: which of these is said only where polls show it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CARRIED, CARRIED_POLLS};
-use crate::analysis::report::{FirstSeen, GuardReport, HolderReport, HowLeft, KeyReport, LeftBehind, Severity};
+use crate::analysis::report::{FirstSeen, GuardReport, HolderReport, HowLeft, LeftBehind, ReportedKey, Severity};
 use crate::analysis::{Hold, HoldScope, HolderRef, Observed, Quiet};
 use crate::model::{AdvisoryKey, Backend, BackendState, LockMode, Oid, Pid, Time};
 use crate::report_of::holder_report;
@@ -35,7 +34,7 @@ struct Baseline {
 /// A lock as the last poll showed it.
 #[derive(Debug)]
 struct Sight {
-    key: Arc<KeyReport>,
+    key: ReportedKey,
     mode: &'static str,
     holder: HolderReport,
     first_seen: Option<FirstSeen>,
@@ -125,7 +124,7 @@ impl Ledger {
                 self.sessions.insert((backend.pid, start));
             }
         }
-        for hold in &observed.holds {
+        for (place, hold) in observed.holds.iter().enumerate() {
             let HolderRef::Session(pid) = hold.holder else { continue };
             if hold.key.database != database || hold.key.numbers.is_extension() {
                 continue;
@@ -143,7 +142,7 @@ impl Ledger {
                 continue;
             };
             if backend.is_client() {
-                current.insert(((pid, start), hold.key, hold.mode), Sight::of(context, hold, backend));
+                current.insert(((pid, start), hold.key, hold.mode), Sight::of(context, place, backend));
             }
         }
         current
@@ -175,7 +174,7 @@ impl Ledger {
             return;
         }
         let Sight { key: report, mode, holder, first_seen, at, .. } = sight;
-        let left = LeftBehind { key: report, mode, holder, first_seen, last_seen: at, how };
+        let left = LeftBehind { key: report.alone(), mode, holder, first_seen, last_seen: at, how };
         self.left.entry((session, key)).or_insert(left);
     }
 
@@ -244,8 +243,9 @@ impl Baseline {
 }
 
 impl Sight {
-    fn of(context: &Context<'_>, hold: &Hold, backend: &Backend) -> Self {
+    fn of(context: &Context<'_>, place: usize, backend: &Backend) -> Self {
         let observed = context.observed;
+        let hold = &observed.holds[place];
         // Local id 0 also shows in the instant of a COMMIT: only a session that rested since before the locks were
         // read surely rested with this lock.
         let rested_before = backend.state_change.is_some_and(|change| change < observed.snapshot.before_locks);
@@ -254,7 +254,7 @@ impl Sight {
             && hold.past.scope == HoldScope::Session
             && rested_before;
         Self {
-            key: Arc::clone(&hold.report),
+            key: observed.reported_key(place),
             mode: hold.mode.name(),
             holder: holder_report(context, hold.holder),
             first_seen: hold.past.first_seen.clone(),

@@ -1,13 +1,12 @@
 //! Reports for the tests of renderers, built up by hand.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{TimeZone as _, Utc};
 
 use crate::analysis::report::{
     Action, Advice, Counts, Failure, FailureKind, Finding, HeldFor, HoldScope, HolderReport, KeyReport, LockReport,
-    NameReport, Past, ServerReport, Severity, TargetReport, Waited, WaiterReport,
+    NameReport, Past, ReportedKey, ServerReport, Severity, TargetReport, Waited, WaiterReport,
 };
 use crate::keys::key::KeyText;
 use crate::keys::{Kind, Source, key};
@@ -55,7 +54,7 @@ pub fn failed(name: &str) -> TargetReport {
     TargetReport::failed(name.to_owned(), failure)
 }
 
-pub fn key(number: i64, name: Option<&str>) -> Arc<KeyReport> {
+pub fn key(number: i64, name: Option<&str>) -> ReportedKey {
     let numbers = key::from_bigint(number);
     let names = name.map(|name| NameReport {
         name: name.to_owned(),
@@ -69,12 +68,8 @@ pub fn key(number: i64, name: Option<&str>) -> Arc<KeyReport> {
         runbook: None,
         may_be: false,
     });
-    Arc::new(KeyReport {
-        text: KeyText::of(numbers),
-        numbers,
-        database: Some("app".into()),
-        names: names.into_iter().collect(),
-    })
+    KeyReport { text: KeyText::of(numbers), numbers, database: Some("app".into()), names: names.into_iter().collect() }
+        .into()
 }
 
 pub fn holder(pid: Pid, application: &str) -> HolderReport {
@@ -97,7 +92,7 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
     }
 }
 
-pub fn lock(key: Arc<KeyReport>, holder: HolderReport, rules: &[&'static str]) -> LockReport {
+pub fn lock(key: ReportedKey, holder: HolderReport, rules: &[&'static str]) -> LockReport {
     LockReport {
         key,
         mode: LockMode::Exclusive,
@@ -181,9 +176,8 @@ pub fn hostile() -> TargetReport {
     let mut report = example();
     report.target = evil.to_owned();
     for lock in &mut report.locks {
-        let named = Arc::make_mut(&mut lock.key);
-        named.names = key(1, Some(evil)).names.clone();
-        named.database = Some(evil.into());
+        let names = key(1, Some(evil)).names.clone();
+        lock.key = KeyReport { names, database: Some(evil.into()), ..KeyReport::clone(&lock.key) }.into();
         let mut holder = holder(4711, evil);
         holder.user = Some(evil.to_owned());
         holder.query = Some(evil.to_owned());
@@ -201,6 +195,6 @@ pub fn hostile() -> TargetReport {
     report
 }
 
-fn key_reports(name: &str) -> Vec<Arc<KeyReport>> {
+fn key_reports(name: &str) -> Vec<ReportedKey> {
     vec![key(612_001, Some(name))]
 }

@@ -1,5 +1,6 @@
 //! The findings of a Report, and what is kept of a poll to word their advice later.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::MOST_KEYS;
-use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, SharedText};
+use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, ReportedKey, SharedText};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
 use crate::keys::{KeyBook, key};
 use crate::model::{AdvisoryKey, Pid};
@@ -33,11 +34,18 @@ impl Found {
 
     /// Its holds, by key.
     pub fn holds<'a>(&self, observed: &'a Observed) -> Vec<&'a Hold> {
-        let mut holds: Vec<&Hold> = self.places.iter().map(|&place| &observed.holds[place]).collect();
-        if self.draft.whole(observed).is_none() {
-            holds.sort_by_key(|hold| hold.key);
+        self.by_key(observed).iter().map(|&place| &observed.holds[place]).collect()
+    }
+
+    /// Their places in `Observed::holds`.
+    fn by_key(&self, observed: &Observed) -> Cow<'_, [usize]> {
+        // The holds of one holder are in order.
+        if self.draft.whole(observed).is_some() {
+            return Cow::Borrowed(&self.places);
         }
-        holds
+        let mut places = self.places.clone();
+        places.sort_by_key(|&place| observed.holds[place].key);
+        Cow::Owned(places)
     }
 }
 
@@ -102,28 +110,28 @@ pub fn findings(judged: &Arc<Judged>) -> Vec<Finding> {
 fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
     let (context, found) = (&judged.context(), &judged.found[number]);
     let (observed, draft) = (context.observed, &found.draft);
-    let own = found.holds(observed);
-    // The finding's own hold of a key, else any.
-    let hold_of = |lock: AdvisoryKey| {
-        let own = own[..own.partition_point(|hold| hold.key <= lock)].last().filter(|hold| hold.key == lock);
-        own.copied().or_else(|| observed.holds_on(lock).next())
-    };
+    let own = found.by_key(observed);
+    let key_at = |place: usize| observed.holds[place].key;
     // Keys and holds are both in order.
-    let mut holds = own.chunk_by(|one, next| one.key == next.key).filter_map(<[_]>::last).peekable();
+    let mut holds = own.chunk_by(|&one, &next| key_at(one) == key_at(next)).filter_map(<[_]>::last).peekable();
+    // The finding's own hold of a key, else any.
     let mut next_hold = |lock: AdvisoryKey| {
-        while holds.next_if(|hold| hold.key < lock).is_some() {}
-        holds.next_if(|hold| hold.key == lock).copied().or_else(|| observed.holds_on(lock).next())
+        while holds.next_if(|&&place| key_at(place) < lock).is_some() {}
+        holds.next_if(|&&place| key_at(place) == lock).copied().or_else(|| observed.places_on(lock).next())
     };
     let key_report = |lock: &AdvisoryKey| match next_hold(*lock) {
-        Some(hold) => Arc::clone(&hold.report),
-        None => Arc::new(KeyReport::new(
-            lock.numbers,
-            observed.snapshot.server.database_name(lock.database).map(SharedText::from),
-            &[],
-        )),
+        Some(place) => observed.reported_key(place),
+        None => {
+            let database = observed.snapshot.server.database_name(lock.database);
+            KeyReport::new(lock.numbers, database.map(SharedText::from), &[]).into()
+        }
     };
-    let key_reports: Vec<Arc<KeyReport>> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
-    let names = |lock: &AdvisoryKey| hold_of(*lock).map_or(&[][..], |hold| &hold.names);
+    let key_reports: Vec<ReportedKey> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
+    let names = |lock: &AdvisoryKey| {
+        let place = own[..own.partition_point(|&place| key_at(place) <= *lock)].last().copied();
+        let place = place.filter(|&place| key_at(place) == *lock).or_else(|| observed.places_on(*lock).next());
+        place.map_or(&[][..], |place| &observed.holds[place].names)
+    };
     let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
     Finding {
         id: found.id.clone(),

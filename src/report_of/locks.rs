@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Found, pids};
 use crate::analysis::Numbered;
-use crate::analysis::report::{HolderPooler, HolderReport, LockReport, Shared, WaiterReport};
+use crate::analysis::report::{HolderPooler, HolderReport, LockReport, ReportedKey, Shared, WaiterReport};
 use crate::analysis::{HolderRef, Observed};
 use crate::model::{Backend, BackendState, Pid, age};
 use crate::rules::Context;
@@ -20,8 +20,9 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let waiters = waiters(observed);
     let lock = |place: usize| {
         let (hold, mark) = (&observed.holds[place], &marks[place]);
+        let holdings = &observed.holders[mark.holder as usize];
         LockReport {
-            key: Arc::clone(&hold.report),
+            key: ReportedKey::new(&holdings.keys, place - holdings.places.start),
             mode: hold.mode,
             hold_expected: hold.expected,
             past: Arc::clone(&hold.past),

@@ -1,8 +1,6 @@
 //! A finding.
 
-use std::sync::Arc;
-
-use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, Waited};
+use super::{HeldFor, LateAdvice, LeaseSubject, ReportedKey, Waited};
 use crate::model::{Pid, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
@@ -51,7 +49,7 @@ pub struct Finding {
     /// Evidence, one sentence each.
     pub detail: Vec<String>,
     /// Its keys, at most 1,000.
-    pub key_reports: Vec<Arc<KeyReport>>,
+    pub key_reports: Vec<ReportedKey>,
     /// Key texts where there is no key of a lock: holder-count of a key that nobody holds.
     pub key_texts: Vec<String>,
     /// How many keys there are.

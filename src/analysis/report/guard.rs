@@ -1,9 +1,8 @@
 //! What a command's sessions left behind.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{FirstSeen, HolderReport, KeyReport};
+use super::{FirstSeen, HolderReport, ReportedKey};
 use crate::model::Time;
 
 /// Everything that `guard` tells.
@@ -39,7 +38,7 @@ pub struct GuardReport {
 #[derive(Debug, Clone)]
 pub struct LeftBehind {
     /// Key and names.
-    pub key: Arc<KeyReport>,
+    pub key: ReportedKey,
     /// As `ExclusiveLock`.
     pub mode: &'static str,
     /// The session as it was when it was last seen with the lock; its query is the last one.

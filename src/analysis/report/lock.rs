@@ -1,5 +1,6 @@
 //! A lock, its holder and who queues for it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,45 @@ impl KeyReport {
     /// A key of the database of this name.
     pub fn new(numbers: KeyNumbers, database: Option<SharedText>, names: &[Name]) -> Self {
         Self { text: KeyText::of(numbers), numbers, database, names: names.iter().map(NameReport::of).collect() }
+    }
+}
+
+/// A key of a lock: one of a list that all locks of its holder share.
+#[derive(Debug, Clone)]
+pub struct ReportedKey {
+    keys: Arc<Vec<KeyReport>>,
+    place: usize,
+}
+
+impl ReportedKey {
+    /// The key at this place of its holder's list.
+    pub fn new(keys: &Arc<Vec<KeyReport>>, place: usize) -> Self {
+        Self { keys: Arc::clone(keys), place }
+    }
+
+    /// The same, without the rest of the list: to be kept for long.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        (**self).clone().into()
+    }
+
+    /// Whether both are the same place of the same list.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys) && self.place == other.place
+    }
+}
+
+impl Deref for ReportedKey {
+    type Target = KeyReport;
+
+    fn deref(&self) -> &KeyReport {
+        &self.keys[self.place]
+    }
+}
+
+impl From<KeyReport> for ReportedKey {
+    fn from(key: KeyReport) -> Self {
+        Self { keys: Arc::new(vec![key]), place: 0 }
     }
 }
 
@@ -97,8 +137,8 @@ impl HoldScope {
 /// One granted advisory row.
 #[derive(Debug, Clone)]
 pub struct LockReport {
-    /// Key and names; shared with the findings about it.
-    pub key: Arc<KeyReport>,
+    /// Key and names.
+    pub key: ReportedKey,
     /// The mode.
     pub mode: LockMode,
     /// Declared to be held for long.

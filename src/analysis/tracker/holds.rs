@@ -9,14 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::names::Known;
 use super::{HolderId, Places, TargetNames, Tracker};
 use crate::analysis::Numbered;
 use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
-use crate::analysis::report::{Past, Shared};
-use crate::keys::{HolderEntry, KeyBook};
+use crate::analysis::report::{KeyReport, Past, Shared};
+use crate::keys::{HolderEntry, KeyBook, Name};
 use crate::model::{
     AdvisoryKey, Backend, BackendState, Held, LockMode, LockOwner, Locks, Pid, PreparedTransaction, Snapshot, Time, age,
 };
@@ -44,6 +43,8 @@ pub(super) struct HolderMemory {
     seen: Range<usize>,
     /// By key and mode.
     pub locks: Vec<Remembered>,
+    /// The keys of those as reports show them; none in a memory from an earlier process.
+    keys: Arc<Vec<KeyReport>>,
     /// The memories that they share.
     pub memories: Vec<HoldMemory>,
 }
@@ -54,7 +55,7 @@ impl HolderMemory {
         if self.memories.last() != Some(&memory) {
             self.memories.push(memory);
         }
-        self.locks.push(Remembered { id, memory: Place::of(self.memories.len() - 1), known: None });
+        self.locks.push(Remembered { id, memory: Place::of(self.memories.len() - 1), names: Shared::default() });
     }
 }
 
@@ -64,8 +65,8 @@ pub(super) struct Remembered {
     pub id: LockId,
     /// Which of its holder's memories; nothing for a lock that the last poll did not show.
     pub memory: Option<Place>,
-    /// Its names; nothing in a memory from an earlier process.
-    pub known: Option<Known>,
+    /// Its names.
+    names: Shared<Name>,
 }
 
 /// Which of a holder's memories it is. There may be very many locks: it takes half of what a number and its lack take.
@@ -187,14 +188,18 @@ fn rows(locks: &Locks, held: Range<usize>) -> Vec<Row> {
     rows
 }
 
-/// What is remembered of an owner's locks, one for each row, from what was remembered after the last poll.
-fn recall(rows: &[Row], before: Vec<Remembered>) -> Vec<Remembered> {
-    let mut before = before.into_iter().peekable();
+/// What is remembered of an owner's locks, one for each row, from what was remembered after the last poll, and the place
+/// of each there.
+fn recall(rows: &[Row], before: Vec<Remembered>) -> (Vec<Remembered>, Vec<Option<usize>>) {
+    let mut before = before.into_iter().enumerate().peekable();
     let mut one = |id: LockId| {
-        while before.next_if(|remembered| remembered.id < id).is_some() {}
-        before.next_if(|remembered| remembered.id == id).unwrap_or(Remembered { id, memory: None, known: None })
+        while before.next_if(|(_, remembered)| remembered.id < id).is_some() {}
+        match before.next_if(|(_, remembered)| remembered.id == id) {
+            Some((place, remembered)) => (remembered, Some(place)),
+            None => (Remembered { id, memory: None, names: Shared::default() }, None),
+        }
     };
-    rows.iter().map(|(id, _)| one(*id)).collect()
+    rows.iter().map(|(id, _)| one(*id)).unzip()
 }
 
 /// Whether two polls show the same keys in the same modes and order.
@@ -258,13 +263,20 @@ impl Tracker {
         self.holds.reserve(owners.len());
         for owner in &owners {
             let first = all.list.len();
-            let HolderMemory { seen, locks: mut remembered, memories } = before.remove(&owner.id).unwrap_or_default();
+            let HolderMemory { seen, locks: mut remembered, mut keys, memories } =
+                before.remove(&owner.id).unwrap_or_default();
             let held = locks.held_at(owner.held.clone());
             let zero = common_zero(held.clone());
             let same_locks = are_same(self.locks.held_at(seen), held);
             let rows = (zero.is_none() || !same_locks).then(|| rows(&locks, owner.held.clone()));
+            let mut places = None;
             if let (Some(rows), false) = (&rows, same_locks) {
-                remembered = recall(rows, remembered);
+                let (recalled, recalled_from) = recall(rows, remembered);
+                (remembered, places) = (recalled, Some(recalled_from));
+            }
+            let same_words = same_names && owner.same_words;
+            if !(same_locks && same_words) {
+                keys = self.names_of(&mut remembered, keys, places.as_deref(), same_words, owner.backend, names);
             }
             let mut memories = Memories::new(memories);
             let new = || owner.new_memory(now, self.last);
@@ -282,28 +294,23 @@ impl Tracker {
                     memories.see(remembered.memory, &sight, self.polls, new)
                 });
                 remembered.memory = Place::of(memory);
-                let known = match remembered.known.take() {
-                    Some(same) if same_names && owner.same_words => remembered.known.insert(same),
-                    before => remembered.known.insert(self.names.look_up(key, owner.backend, names, before)),
-                };
-                if !known.names.is_empty() {
+                if !remembered.names.is_empty() {
                     all.named.push(all.list.len());
                 }
                 all.list.push(Hold {
                     key,
                     mode,
                     holder: owner.holder,
-                    expected: is_expected || known.names.iter().any(|name| name.long_lived),
+                    expected: is_expected || remembered.names.iter().any(|name| name.long_lived),
                     past: Arc::clone(&memories.pasts[memory]),
-                    names: known.names.clone(),
-                    report: Arc::clone(&known.report),
+                    names: remembered.names.clone(),
                     waiters: queue.but(owner.holder),
                 });
             }
             let places = first..all.list.len();
-            all.holders.push(Holdings { holder: owner.holder, places, entries: owner.entries.clone() });
-            let seen = owner.held.clone();
-            self.holds.insert(owner.id, HolderMemory { seen, locks: remembered, memories: memories.after });
+            let (entries, seen) = (owner.entries.clone(), owner.held.clone());
+            all.holders.push(Holdings { holder: owner.holder, places, keys: Arc::clone(&keys), entries });
+            self.holds.insert(owner.id, HolderMemory { seen, locks: remembered, keys, memories: memories.after });
         }
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
         drop(owners);
@@ -312,6 +319,35 @@ impl Tracker {
             places.sort_by_key(|&place| all.list[place].mode);
         }
         all
+    }
+
+    /// Names a holder's locks, and returns their keys as reports show them: the list that was there before, if it still
+    /// says it all. `places` has where each lock was before; nothing if all are where they were. `same_words`: what the
+    /// names rest on is as in the last poll.
+    fn names_of(
+        &self,
+        locks: &mut [Remembered],
+        before: Arc<Vec<KeyReport>>,
+        places: Option<&[Option<usize>]>,
+        same_words: bool,
+        backend: Option<&Backend>,
+        names: TargetNames<'_>,
+    ) -> Arc<Vec<KeyReport>> {
+        let mut keys = places.map(|places| Vec::with_capacity(places.len()));
+        for (place, lock) in locks.iter_mut().enumerate() {
+            let known = places.map_or(Some(place), |places| places[place]).and_then(|place| before.get(place));
+            let new = match known {
+                Some(_) if same_words => None,
+                known => self.names.look_up(lock.id.0, backend, names, known),
+            };
+            if let Some(new) = new {
+                lock.names = new.names;
+                keys.get_or_insert_with(|| before[..place].to_vec()).push(new.report);
+            } else if let (Some(keys), Some(known)) = (&mut keys, known) {
+                keys.push(known.clone());
+            }
+        }
+        keys.map_or(before, Arc::new)
     }
 
     fn owner<'a>(

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use super::TargetNames;
 use crate::analysis::Numbered;
@@ -13,10 +12,10 @@ use crate::keys::{KeyBook, LookUp, Name};
 use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
 
 /// What a key is called, and the key as a report shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Known {
     pub names: Shared<Name>,
-    pub report: Arc<KeyReport>,
+    pub report: KeyReport,
 }
 
 /// What the names of the last poll rest on.
@@ -84,14 +83,14 @@ impl NameMemory {
             .collect();
     }
 
-    /// Looks a key of a holder up. What was known of it stays if it still has no name.
+    /// Looks a key of a holder up. Nothing if it still has no name and what was known of it stays.
     pub(super) fn look_up(
         &self,
         key: AdvisoryKey,
         backend: Option<&Backend>,
         target: TargetNames<'_>,
-        before: Option<Known>,
-    ) -> Known {
+        before: Option<&KeyReport>,
+    ) -> Option<Known> {
         let database = self.databases.get(&key.database);
         let known = LookUp {
             database: database.map(Deref::deref),
@@ -101,14 +100,11 @@ impl NameMemory {
             query: backend.and_then(|backend| backend.query.as_deref()).unwrap_or_default(),
         };
         let names = Shared::from(target.book.names(key.numbers, known));
-        match before {
-            Some(before)
-                if names.is_empty() && before.names.is_empty() && before.report.database.as_ref() == database =>
-            {
-                before
-            }
-            _ => Known { report: Arc::new(KeyReport::new(key.numbers, database.cloned(), &names)), names },
+        let stays = |before: &KeyReport| before.names.is_empty() && before.database.as_ref() == database;
+        if names.is_empty() && before.is_some_and(stays) {
+            return None;
         }
+        Some(Known { report: KeyReport::new(key.numbers, database.cloned(), &names), names })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::analysis::report::{Failure, HolderPooler, HolderReport, PoolReport, Severity, TargetReport};
+use crate::analysis::report::{Failure, HolderPooler, HolderReport, KeyReport, PoolReport, Severity, TargetReport};
 use crate::model::{LockMode, PoolMode};
 use crate::render::fixture::{failed, finding, holder, key, lock, target, time, waiter};
 
@@ -224,7 +224,7 @@ fn hostile_names_leave_nothing_raw_in_a_page_and_make_no_series_twice() {
     report.locks.extend((0..2).map(|place| {
         let mut named = lock(key(50 + place, Some(hostile)), holder(6_000, hostile), &["carried-lock"]);
         let database = if place == 0 { "line\nbreak" } else { "line\\nbreak" };
-        Arc::make_mut(&mut named.key).database = Some(database.into());
+        named.key = KeyReport { database: Some(database.into()), ..KeyReport::clone(&named.key) }.into();
         named
     }));
     report.pools.push(PoolReport {

@@ -1,7 +1,5 @@
 //! A name that is remembered is never an old one.
 
-use std::sync::Arc;
-
 use crate::analysis::Observed;
 use crate::analysis::tests::Eyes;
 use crate::keys::{Dictionary, KeyBook};
@@ -13,7 +11,7 @@ impl Eyes {
         let observed = self.see(world.poll());
         let [hold] = observed.holds.as_slice() else { panic!("one hold is expected: {:?}", observed.holds) };
         let label = hold.names.first().map(|name| name.label.clone());
-        assert_eq!(label, hold.report.names.first().map(|name| name.label.clone()));
+        assert_eq!(label, observed.reported_key(0).names.first().map(|name| name.label.clone()));
         label
     }
 }
@@ -57,7 +55,7 @@ fn what_a_session_says_of_itself_counts_at_once() {
 fn a_database_that_is_renamed_has_its_new_name() {
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.connect(10, "api").hold(10, key(1)).to(5.0);
-    let database = |observed: &Observed| observed.holds[0].report.database.clone();
+    let database = |observed: &Observed| observed.reported_key(0).database.clone();
     assert_eq!(database(&eyes.see(world.poll())).as_deref(), Some("app"));
     for (_, name) in &mut world.to(10.0).snapshot.server.databases {
         "shop".clone_into(name);
@@ -72,5 +70,5 @@ fn a_key_without_a_name_is_written_once_for_all_polls() {
     let first = eyes.see(world.poll());
     // Another statement may mean another name, and here it does not.
     let second = eyes.see(world.to(10.0).run(10, "SELECT 2").to(15.0).poll());
-    assert!(Arc::ptr_eq(&first.holds[0].report, &second.holds[0].report));
+    assert!(first.reported_key(0).is_same(&second.reported_key(0)));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::seen::KeyId;
 use super::target::Target;
-use crate::analysis::report::{HeldFor, KeyReport, Waited};
+use crate::analysis::report::{HeldFor, KeyReport, ReportedKey, Waited};
 
 /// A line of the view of keys.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct KeyRow {
     /// The target's place.
     pub target: usize,
     /// The key, where it is one that was seen.
-    pub key: Option<Arc<KeyReport>>,
+    pub key: Option<ReportedKey>,
     /// The dictionary's entry (its place), where it is one that was not.
     pub declared: Option<usize>,
     /// The places of its locks in the report.

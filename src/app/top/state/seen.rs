@@ -1,10 +1,9 @@
 //! Keys that were seen since the screen opened, with the longest hold of each: what a key does when all is well.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::report::{KeyReport, SharedText, TargetReport};
+use crate::analysis::report::{ReportedKey, SharedText, TargetReport};
 use crate::model::{KeyNumbers, Time};
 
 /// More keys are not remembered: queues that lock a key per job have no end of them.
@@ -17,7 +16,7 @@ pub type KeyId = (KeyNumbers, Option<SharedText>);
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The key and its names.
-    pub key: Arc<KeyReport>,
+    pub key: ReportedKey,
     /// The longest lower bound of a hold.
     pub longest: Duration,
     /// The most sessions that held it in one poll.
@@ -48,7 +47,7 @@ impl SeenKeys {
             let number = holders.entry(id.clone()).or_default();
             *number += 1;
             let seen = self.keys.entry(id).or_insert_with(|| Seen {
-                key: lock.key.clone(),
+                key: lock.key.alone(),
                 longest: Duration::ZERO,
                 most_holders: 0,
                 last: None,
