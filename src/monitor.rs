@@ -84,10 +84,11 @@ impl Monitor {
         let names = TargetNames { target: &self.target, book: &self.book, grouping: &self.grouping };
         let observed = self.tracker.observe(snapshot, names);
         let book = Arc::clone(&self.book);
-        let judged = Arc::new(Judged::new(observed, self.thresholds, book, self.short_observation));
+        let (judged, words) = Judged::new(observed, self.thresholds, book, self.short_observation);
+        let judged = Arc::new(judged);
         let context = judged.context();
         let mut report = report_of(&context, judged.found());
-        report.findings = findings(&judged);
+        report.findings = findings(&judged, words);
         report.ended = self.endings.observe(&context, judged.found());
         let observed = context.observed;
         let sampled_at = observed.snapshot.sampled_at;

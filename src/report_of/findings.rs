@@ -19,12 +19,25 @@ use crate::silences::silenced;
 /// A draft, and what several need to know of it.
 #[derive(Debug)]
 pub struct Found {
-    /// The draft.
+    /// The draft, without its [`Words`].
     pub draft: Draft,
     /// The finding's id.
     pub id: String,
     /// The places of its holds in `Observed::holds`.
     pub places: Vec<usize>,
+}
+
+/// What a finding says. Only the Report needs it.
+#[derive(Debug)]
+pub struct Words {
+    summary: String,
+    detail: Vec<String>,
+}
+
+impl Words {
+    fn take(draft: &mut Draft) -> Self {
+        Self { summary: std::mem::take(&mut draft.summary), detail: std::mem::take(&mut draft.detail) }
+    }
 }
 
 impl Found {
@@ -60,12 +73,20 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Judges by all rules. `short_observation`: see [`Context::short_observation`].
-    pub fn new(observed: Observed, thresholds: Thresholds, book: Arc<KeyBook>, short_observation: bool) -> Self {
+    /// Judges by all rules; what each finding says comes apart. `short_observation`: see
+    /// [`Context::short_observation`].
+    pub fn new(
+        observed: Observed,
+        thresholds: Thresholds,
+        book: Arc<KeyBook>,
+        short_observation: bool,
+    ) -> (Self, Vec<Words>) {
         let mut judged = Self { observed, thresholds, book, short_observation, found: Vec::new() };
         let context = judged.context();
-        judged.found = rules::judge(&context).into_iter().map(|draft| Found::new(&context, draft)).collect();
-        judged
+        let mut drafts = rules::judge(&context);
+        let words = drafts.iter_mut().map(Words::take).collect();
+        judged.found = drafts.into_iter().map(|draft| Found::new(&context, draft)).collect();
+        (judged, words)
     }
 
     /// What a rule may look at.
@@ -92,8 +113,9 @@ impl Adviser for Judged {
 }
 
 /// The findings, the worst first.
-pub fn findings(judged: &Arc<Judged>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = (0..judged.found.len()).map(|number| finding(judged, number)).collect();
+pub fn findings(judged: &Arc<Judged>, words: Vec<Words>) -> Vec<Finding> {
+    let worded = words.into_iter().enumerate();
+    let mut findings: Vec<Finding> = worded.map(|(number, words)| finding(judged, number, words)).collect();
     findings.sort_by_cached_key(|finding| {
         let waited = finding.longest_wait.map_or(Duration::ZERO, |waited| waited.duration);
         let held = finding.held.map_or(Duration::ZERO, |held| held.at_least);
@@ -107,7 +129,7 @@ pub fn findings(judged: &Arc<Judged>) -> Vec<Finding> {
     findings
 }
 
-fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
+fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
     let (context, found) = (&judged.context(), &judged.found[number]);
     let (observed, draft) = (context.observed, &found.draft);
     let own = found.by_key(observed);
@@ -126,7 +148,13 @@ fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
             KeyReport::new(lock.numbers, database.map(SharedText::from), &[]).into()
         }
     };
-    let key_reports: Vec<ReportedKey> = draft.keys.iter().take(MOST_KEYS).map(key_report).collect();
+    let key_reports: Vec<ReportedKey> = match draft.whole(observed) {
+        // One hold for each key: nothing needs to be looked for.
+        Some(places) if places.len() == draft.keys.len() => {
+            places.take(MOST_KEYS).map(|place| observed.reported_key(place)).collect()
+        }
+        _ => draft.keys.iter().take(MOST_KEYS).map(key_report).collect(),
+    };
     let names = |lock: &AdvisoryKey| {
         let place = own[..own.partition_point(|&place| key_at(place) <= *lock)].last().copied();
         let place = place.filter(|&place| key_at(place) == *lock).or_else(|| observed.places_on(*lock).next());
@@ -139,8 +167,8 @@ fn finding(judged: &Arc<Judged>, number: usize) -> Finding {
         silenced: silenced(context, draft, &names),
         rule: draft.rule,
         severity: draft.severity,
-        summary: draft.summary.clone(),
-        detail: draft.detail.clone(),
+        summary: words.summary,
+        detail: words.detail,
         key_count: draft.keys.len() + draft.key_texts.len(),
         database: database(context, draft),
         key_reports,
