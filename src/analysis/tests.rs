@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Grouping, Hold, HoldScope, HolderRef, Observed, TargetNames, Tracker};
-use crate::keys::KeyBook;
+use crate::keys::{Dictionary, KeyBook};
 use crate::model::testing::{World, at, key};
-use crate::model::{BackendState, LockMode, Snapshot};
+use crate::model::{BackendState, LockMode, LockRow, Snapshot};
 
 /// A tracker with all that it is given from poll to poll.
 #[derive(Default)]
@@ -18,7 +18,22 @@ pub(super) struct Eyes {
 impl Eyes {
     pub fn see(&mut self, snapshot: Snapshot) -> Observed {
         let names = TargetNames { target: "t", book: &self.book, grouping: &self.grouping };
-        self.tracker.observe(snapshot, names)
+        let observed = self.tracker.observe(snapshot, names);
+        expect_in_order(&observed);
+        observed
+    }
+}
+
+/// What lies apart for each hold belongs together.
+fn expect_in_order(observed: &Observed) {
+    let ids = observed.holds.iter().map(|hold| (hold.holder, hold.key, hold.mode));
+    assert!(ids.is_sorted(), "{:?}", observed.holds);
+    let named = |place: &usize| !observed.holds[*place].names.is_empty();
+    assert_eq!(observed.named, (0..observed.holds.len()).filter(named).collect::<Vec<_>>());
+    for (place, hold) in observed.holds.iter().enumerate() {
+        let reported = observed.reported_key(place);
+        assert_eq!(reported.numbers, hold.key.numbers);
+        assert!(reported.names.iter().map(|name| &name.label).eq(hold.names.iter().map(|name| &name.label)));
     }
 }
 
@@ -277,6 +292,55 @@ fn before_waitstart_a_blind_look_knows_nothing_of_a_wait_but_that_it_is_there() 
     assert!(eyes.see(world.to(4.0).poll()).waiting[&2].waited.unknown);
     let waited = eyes.see(world.to(6.0).poll()).waiting[&2].waited;
     assert!(!waited.unknown && near(waited.duration, 2.0));
+}
+
+#[test]
+fn the_order_in_which_a_server_shows_locks_makes_no_difference() {
+    let (mut world, mut eyes) = (World::new(), Eyes::default());
+    world.connect(10, "api").hold(10, key(3)).hold(10, key(1)).hold_in(10, key(1), LockMode::Share);
+    world.connect(11, "api").hold(11, key(2));
+    eyes.see(world.to(1.0).poll());
+    let mut rows: Vec<LockRow> = world.snapshot.locks.rows().collect();
+    rows.rotate_left(1);
+    world.snapshot.locks = rows.into_iter().rev().collect();
+    let observed = eyes.see(world.to(5.0).poll());
+    let seen = observed.holds.iter().map(|hold| (hold.key, hold.mode, near(hold.past.unbroken, 4.0)));
+    let exclusive = LockMode::Exclusive;
+    let expected = [(key(1), LockMode::Share, true), (key(1), exclusive, true), (key(3), exclusive, true)];
+    assert!(seen.eq(expected.into_iter().chain([(key(2), exclusive, true)])), "{:?}", observed.holds);
+}
+
+#[test]
+fn locks_that_come_and_go_between_others_leave_those_their_names_and_times() {
+    let (mut world, mut eyes) = (World::new(), Eyes::default());
+    let text = "[[key]]\nname = \"two\"\nkey = 2\n[[key]]\nname = \"five\"\nkey = 5\n";
+    eyes.book = KeyBook::new(&[Dictionary::parse("keys.toml", text).unwrap()]);
+    world.connect(10, "api").hold(10, key(2)).hold(10, key(4)).hold(10, key(6));
+    eyes.see(world.to(1.0).poll());
+    world.hold(10, key(1)).hold(10, key(5)).hold(10, key(3));
+    eyes.see(world.to(2.0).poll());
+    let rows: Vec<LockRow> = world.snapshot.locks.rows().filter(|row| row.object.key() != Some(key(4))).collect();
+    world.snapshot.locks = rows.into_iter().collect();
+    let observed = eyes.see(world.to(5.0).poll());
+    let seen = observed.holds.iter().map(|hold| {
+        let name = hold.names.first().map(|name| name.name.as_str());
+        (hold.key.numbers.objid, name, seconds(hold.past.unbroken).round())
+    });
+    let expected = [(1, None, 3.0), (2, Some("two"), 4.0), (3, None, 3.0), (5, Some("five"), 3.0), (6, None, 4.0)];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+}
+
+/// A session may begin or end a transaction while the server reads its locks.
+#[test]
+fn rows_of_one_session_may_differ_in_their_transaction() {
+    let (mut world, mut eyes) = (World::new(), Eyes::default());
+    world.connect(10, "api").hold(10, key(1)).hold(10, key(2));
+    for poll in 1..4 {
+        world.each_row(|row| row.virtualtransaction.local = u32::from(row.object.key() == Some(key(poll % 2 + 1))));
+        let observed = eyes.see(world.to(f64::from(poll)).poll());
+        let zero = observed.holds.iter().map(|hold| (hold.key, hold.past.local_zero));
+        assert!(zero.eq([(key(1), poll % 2 == 1), (key(2), poll % 2 == 0)]), "{:?}", observed.holds);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! is pid and backend_start, never the pid alone.
 
 mod holds;
+mod memory;
 mod names;
 mod state;
 
@@ -22,7 +23,8 @@ use super::waits::{Waits, waits};
 use crate::analysis::Numbered;
 use crate::keys::{KeyBook, LookUp};
 use crate::model::{AdvisoryKey, LockObject, LockOwner, Locks, Pid, Snapshot, Time, VirtualTransaction};
-use holds::{HolderMemory, Holds};
+use holds::Holds;
+use memory::HolderMemory;
 use names::NameMemory;
 pub use state::TrackerState;
 pub(super) use state::{is_plausible, is_plausible_count};

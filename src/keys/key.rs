@@ -247,6 +247,13 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_texts_have_room() {
+        let texts = [from_bigint(i64::MIN), from_pair(i32::MIN, i32::MIN), triple(u32::MAX, u32::MAX, u16::MAX)];
+        let expected = ["-9223372036854775808", "(-2147483648,-2147483648)", "4294967295/4294967295/65535"];
+        assert_eq!(texts.map(text), expected);
+    }
+
+    #[test]
     fn every_typed_form_of_a_pair_is_one_key() {
         for typed in ["(1,42)", "( 1 , 42 )", "1,42", "1, 42", "(0x1,0x2A)", "1/42/2", "1 | 42 | 2"] {
             assert_eq!(parse(typed), Ok(from_pair(1, 42)), "{typed}");

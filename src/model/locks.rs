@@ -159,3 +159,57 @@ impl FromIterator<LockRow> for Locks {
         locks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::key;
+    use super::*;
+
+    fn row(pid: i32, number: u32, granted: bool) -> LockRow {
+        LockRow {
+            object: LockObject::Advisory(key(number)),
+            mode: LockMode::Exclusive,
+            granted,
+            owner: LockOwner::Backend(pid),
+            virtualtransaction: VirtualTransaction { backend: pid, local: 0 },
+            waitstart: None,
+        }
+    }
+
+    fn owners(locks: &Locks) -> Vec<(LockOwner, Vec<AdvisoryKey>)> {
+        let keys = |places| locks.held_at(places).flat_map(|held| held.keys).copied().collect();
+        locks.by_owner().map(|(owner, places)| (owner, keys(places))).collect()
+    }
+
+    #[test]
+    fn every_row_comes_out_as_it_went_in() {
+        let mut rows = [row(7, 2, true), row(7, 1, true), row(8, 1, true), row(7, 3, true)];
+        rows[1].virtualtransaction.local = 5;
+        rows[3].mode = LockMode::Share;
+        let mut locks: Locks = rows.iter().cloned().collect();
+        assert!(locks.rows().eq(rows.iter().cloned()));
+        let table = LockObject::Other { locktype: "relation".to_owned(), identity: "1/2".to_owned() };
+        let others = [row(9, 1, false), LockRow { object: table, ..row(8, 1, true) }];
+        locks.extend(others.iter().cloned());
+        assert!(locks.rows().eq(rows.iter().chain(&others).cloned()));
+        assert_eq!((locks.len(), locks.held().count(), locks.others()), (6, 4, others.as_slice()));
+    }
+
+    #[test]
+    fn rows_that_differ_in_nothing_but_the_key_are_kept_as_keys() {
+        let locks: Locks = (0..100).map(|number| row(7, number, true)).collect();
+        assert_eq!((locks.len(), locks.held().count(), locks.owners().count()), (100, 1, 1));
+    }
+
+    #[test]
+    fn the_locks_of_an_owner_are_found_together_and_in_their_order() {
+        let rows = [row(8, 2, true), row(7, 3, true), row(8, 1, true), row(7, 1, true)];
+        let mut locks: Locks = rows.into_iter().collect();
+        locks.sort();
+        let [seven, eight] = [7, 8].map(LockOwner::Backend);
+        assert_eq!(owners(&locks), [(seven, vec![key(3), key(1)]), (eight, vec![key(2), key(1)])]);
+        locks.retain_owners(|owner| owner == eight);
+        assert_eq!(owners(&locks), [(eight, vec![key(2), key(1)])]);
+        assert_eq!((locks.len(), locks.is_empty()), (2, false));
+    }
+}

@@ -81,7 +81,7 @@ impl<'a> Index<'a> {
             if let Some(gid) = &lock.holder.gid {
                 prepared.entry(gid.as_str()).or_insert(lock);
             }
-            for waiter in lock.waiters.iter() {
+            for waiter in &lock.waiters {
                 waiters.entry(waiter.pid).or_insert(waiter);
             }
         }

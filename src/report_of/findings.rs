@@ -133,32 +133,10 @@ fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
     let (context, found) = (&judged.context(), &judged.found[number]);
     let (observed, draft) = (context.observed, &found.draft);
     let own = found.by_key(observed);
-    let key_at = |place: usize| observed.holds[place].key;
-    // Keys and holds are both in order.
-    let mut holds = own.chunk_by(|&one, &next| key_at(one) == key_at(next)).filter_map(<[_]>::last).peekable();
-    // The finding's own hold of a key, else any.
-    let mut next_hold = |lock: AdvisoryKey| {
-        while holds.next_if(|&&place| key_at(place) < lock).is_some() {}
-        holds.next_if(|&&place| key_at(place) == lock).copied().or_else(|| observed.places_on(lock).next())
-    };
-    let key_report = |lock: &AdvisoryKey| match next_hold(*lock) {
-        Some(place) => observed.reported_key(place),
-        None => {
-            let database = observed.snapshot.server.database_name(lock.database);
-            KeyReport::new(lock.numbers, database.map(SharedText::from), &[]).into()
-        }
-    };
-    let key_reports: Vec<ReportedKey> = match draft.whole(observed) {
-        // One hold for each key: nothing needs to be looked for.
-        Some(places) if places.len() == draft.keys.len() => {
-            places.take(MOST_KEYS).map(|place| observed.reported_key(place)).collect()
-        }
-        _ => draft.keys.iter().take(MOST_KEYS).map(key_report).collect(),
-    };
     let names = |lock: &AdvisoryKey| {
-        let place = own[..own.partition_point(|&place| key_at(place) <= *lock)].last().copied();
-        let place = place.filter(|&place| key_at(place) == *lock).or_else(|| observed.places_on(*lock).next());
-        place.map_or(&[][..], |place| &observed.holds[place].names)
+        let place = own[..own.partition_point(|&place| observed.holds[place].key <= *lock)].last().copied();
+        let place = place.filter(|&place| observed.holds[place].key == *lock);
+        place.or_else(|| observed.places_on(*lock).next()).map_or(&[][..], |place| &observed.holds[place].names)
     };
     let longest = draft.waiters.iter().filter_map(|pid| observed.waiting.get(pid)).map(|wait| wait.waited);
     Finding {
@@ -171,7 +149,7 @@ fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
         detail: words.detail,
         key_count: draft.keys.len() + draft.key_texts.len(),
         database: database(context, draft),
-        key_reports,
+        key_reports: reported_keys(observed, draft, &own),
         key_texts: draft.key_texts.clone(),
         pids: draft.pids.clone(),
         gid: draft.gid.clone(),
@@ -184,6 +162,29 @@ fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
         held: draft.held,
         advice: LateAdvice::new(Arc::clone(judged) as Arc<dyn Adviser>, number),
     }
+}
+
+/// The keys of a finding: of its own hold of a key, else of any. `own` has the places of its holds, by key.
+fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> Vec<ReportedKey> {
+    if draft.whole(observed).is_some_and(|places| places.len() == draft.keys.len()) {
+        // One hold for each key: nothing needs to be looked for.
+        return own.iter().take(MOST_KEYS).map(|&place| observed.reported_key(place)).collect();
+    }
+    let key_at = |place: usize| observed.holds[place].key;
+    let mut holds = own.chunk_by(|&one, &next| key_at(one) == key_at(next)).filter_map(<[_]>::last).peekable();
+    let mut place_of = |lock: AdvisoryKey| {
+        // Keys and holds are both in order.
+        while holds.next_if(|&&place| key_at(place) < lock).is_some() {}
+        holds.next_if(|&&place| key_at(place) == lock).copied().or_else(|| observed.places_on(lock).next())
+    };
+    let reported = |lock: &AdvisoryKey| {
+        let unheld = || {
+            let database = observed.snapshot.server.database_name(lock.database);
+            KeyReport::new(lock.numbers, database.map(SharedText::from), &[]).into()
+        };
+        place_of(*lock).map_or_else(unheld, |place| observed.reported_key(place))
+    };
+    draft.keys.iter().take(MOST_KEYS).map(reported).collect()
 }
 
 /// The keys' database, where it is one; else that of the pool or of the subject's sessions.

@@ -38,8 +38,9 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let mut locks = Vec::with_capacity(marks.len());
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
     // holder.
-    let marked = marks.iter().enumerate().filter(|(_, mark)| mark.is_set());
-    let mut order: Vec<_> = marked.map(|(place, mark)| (mark.keys, Reverse(mark.waiters), place)).collect();
+    let marked = || marks.iter().enumerate().filter(|(_, mark)| mark.is_set());
+    let mut order = Vec::with_capacity(marked().count());
+    order.extend(marked().map(|(place, mark)| (mark.keys, Reverse(mark.waiters), place)));
     order.sort_unstable();
     locks.extend(order.into_iter().map(|(.., place)| lock(place)));
     locks.extend((0..marks.len()).filter(|&place| !marks[place].is_set()).map(lock));

@@ -81,8 +81,16 @@ pub struct Draft {
     pub cancel: Vec<Pid>,
     /// A carried-lock that polls have proved, or any finding of another rule.
     pub proved: bool,
-    /// If its keys come from different holds of one holder: whose, and how many they are.
-    from: Option<(HolderRef, usize)>,
+    made_of: Option<MadeOf>,
+}
+
+/// The holds that a draft was made of, if all are of one holder.
+#[derive(Debug, Clone, Copy)]
+struct MadeOf {
+    holder: HolderRef,
+    holds: usize,
+    /// How many keys they have: a draft that has more names others, too.
+    keys: usize,
 }
 
 impl Draft {
@@ -103,7 +111,7 @@ impl Draft {
             action,
             cancel: Vec::new(),
             proved: true,
-            from: None,
+            made_of: None,
         }
     }
 
@@ -118,15 +126,18 @@ impl Draft {
             let (one, next) = (pair[0], pair[1]);
             one.holder == next.holder && (one.key, one.mode) < (next.key, next.mode)
         });
-        self.from = holds.first().filter(|_| are_of_one).map(|hold| (hold.holder, holds.len()));
+        let made_of = |hold: &&Hold| MadeOf { holder: hold.holder, holds: holds.len(), keys: self.keys.len() };
+        self.made_of = holds.first().filter(|_| are_of_one).map(made_of);
         self
     }
 
     /// The places in `Observed::holds` of all holds of its session, if it is about all that one session holds.
     pub fn whole(&self, observed: &Observed) -> Option<Range<usize>> {
-        let (HolderRef::Session(pid), count) = self.from? else { return None };
-        let places = observed.places_of(HolderRef::Session(pid));
-        (self.pids == [pid] && self.gid.is_none() && places.len() == count).then_some(places)
+        let MadeOf { holder, holds, keys } = self.made_of?;
+        let HolderRef::Session(pid) = holder else { return None };
+        let places = observed.places_of(holder);
+        let is_all = self.pids == [pid] && self.gid.is_none() && self.keys.len() == keys && places.len() == holds;
+        is_all.then_some(places)
     }
 
     /// Names the holder: pid or gid.

@@ -4,24 +4,21 @@
 //! Most holders have the locks that they had in the last poll, and polls show most locks of a holder alike: those share
 //! one memory, and what it says is worked out once.
 
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::memory::{HolderMemory, Memories, Place, Row, recall};
 use super::{HolderId, Places, TargetNames, Tracker};
 use crate::analysis::Numbered;
 use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
-use crate::analysis::report::{KeyReport, Past, Shared};
-use crate::keys::{HolderEntry, KeyBook, Name};
+use crate::analysis::report::Shared;
+use crate::keys::{HolderEntry, KeyBook};
 use crate::model::{
     AdvisoryKey, Backend, BackendState, Held, LockMode, LockOwner, Locks, Pid, PreparedTransaction, Snapshot, Time, age,
 };
-
-/// Which of a holder's locks it is, in the order of the memory.
-type LockId = (AdvisoryKey, LockMode);
 
 /// All holds of a poll, by holder, key and mode.
 #[derive(Default)]
@@ -33,95 +30,6 @@ pub(super) struct Holds {
     pub waited_for: Numbered<AdvisoryKey, Vec<usize>>,
     /// The places of those whose key has a name.
     pub named: Vec<usize>,
-}
-
-/// What is remembered of a holder's locks.
-#[derive(Debug, Default)]
-pub(super) struct HolderMemory {
-    /// Where they are in the locks of the last poll. While polls show the same keys in the same order, nothing needs to
-    /// be put in order or found again.
-    seen: Range<usize>,
-    /// By key and mode.
-    pub locks: Vec<Remembered>,
-    /// The keys of those as reports show them; none in a memory from an earlier process.
-    keys: Arc<Vec<KeyReport>>,
-    /// The memories that they share.
-    pub memories: Vec<HoldMemory>,
-}
-
-impl HolderMemory {
-    /// Adds a lock with a memory of its own, which may be that of the lock before it.
-    pub(super) fn push(&mut self, id: LockId, memory: HoldMemory) {
-        if self.memories.last() != Some(&memory) {
-            self.memories.push(memory);
-        }
-        self.locks.push(Remembered { id, memory: Place::of(self.memories.len() - 1), names: Shared::default() });
-    }
-}
-
-/// What is remembered of one lock.
-#[derive(Debug)]
-pub(super) struct Remembered {
-    pub id: LockId,
-    /// Which of its holder's memories; nothing for a lock that the last poll did not show.
-    pub memory: Option<Place>,
-    /// Its names.
-    names: Shared<Name>,
-}
-
-/// Which of a holder's memories it is. There may be very many locks: it takes half of what a number and its lack take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place(NonZeroU32);
-
-impl Place {
-    fn of(place: usize) -> Option<Self> {
-        u32::try_from(place + 1).ok().and_then(NonZeroU32::new).map(Self)
-    }
-
-    pub(super) fn get(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
-
-/// How the memories of a holder's locks go on with a poll.
-struct Memories {
-    before: Vec<HoldMemory>,
-    after: Vec<HoldMemory>,
-    /// What each of those says now.
-    pasts: Vec<Arc<Past>>,
-    /// Where locks for which nobody queues have gone on: by their memory, or its lack, and whether their local
-    /// transaction id is 0. Nothing else makes a difference between the locks of a holder.
-    went_on: Vec<[Option<usize>; 2]>,
-}
-
-impl Memories {
-    fn new(before: Vec<HoldMemory>) -> Self {
-        let went_on = vec![[None; 2]; before.len() + 1];
-        Self { before, after: Vec::new(), pasts: Vec::new(), went_on }
-    }
-
-    /// How a lock for which nobody queues has gone on, if another one with this memory, or with none, has shown it.
-    fn as_before(&self, memory: Option<Place>, local_zero: bool) -> Option<usize> {
-        self.went_on[memory.map_or(0, |place| place.get() + 1)][usize::from(local_zero)]
-    }
-
-    /// Takes in what poll number `polls` shows of a lock with this memory, or with none. The place of what it has now.
-    fn see(&mut self, memory: Option<Place>, sight: &Sight<'_>, polls: u64, new: impl Fn() -> HoldMemory) -> usize {
-        let mut seen = memory.map_or_else(new, |place| self.before[place.get()].clone());
-        seen.see(sight);
-        let is_last = self.after.last() == Some(&seen)
-            && self.pasts.last().is_some_and(|past| past.local_zero == sight.local_zero);
-        if !is_last {
-            self.pasts.push(Arc::new(seen.past(sight, polls)));
-            self.after.push(seen);
-        }
-        let place = self.after.len() - 1;
-        if sight.queue.is_empty() {
-            let before = memory.map_or(0, |place| place.get() + 1);
-            self.went_on[before][usize::from(sight.local_zero)] = Some(place);
-        }
-        place
-    }
 }
 
 /// What all rows of one owner share.
@@ -142,9 +50,6 @@ struct Owner<'a> {
     /// Where its advisory locks are among the poll's.
     held: Range<usize>,
 }
-
-/// An advisory lock, and whether its row's local transaction id is 0.
-type Row = (LockId, bool);
 
 impl Owner<'_> {
     /// The memory of a lock that the last poll did not show.
@@ -188,32 +93,34 @@ fn rows(locks: &Locks, held: Range<usize>) -> Vec<Row> {
     rows
 }
 
-/// What is remembered of an owner's locks, one for each row, from what was remembered after the last poll, and the place
-/// of each there.
-fn recall(rows: &[Row], before: Vec<Remembered>) -> (Vec<Remembered>, Vec<Option<usize>>) {
-    let mut before = before.into_iter().enumerate().peekable();
-    let mut one = |id: LockId| {
-        while before.next_if(|(_, remembered)| remembered.id < id).is_some() {}
-        match before.next_if(|(_, remembered)| remembered.id == id) {
-            Some((place, remembered)) => (remembered, Some(place)),
-            None => (Remembered { id, memory: None, names: Shared::default() }, None),
-        }
-    };
-    rows.iter().map(|(id, _)| one(*id)).unzip()
-}
-
 /// Whether two polls show the same keys in the same modes and order.
 fn are_same<'a>(before: impl Iterator<Item = Held<'a>>, now: impl Iterator<Item = Held<'a>>) -> bool {
     let keys = |held: Held<'a>| (held.mode, held.keys);
     before.map(keys).eq(now.map(keys))
 }
 
-/// Whether all rows have the same local transaction id as to being 0; which it is. Nearly always they have: a backend
-/// may begin or end a transaction while the server reads its locks.
-fn common_zero<'a>(mut held: impl Iterator<Item = Held<'a>>) -> Option<bool> {
-    let zero = |held: Held<'a>| held.virtualtransaction.local == 0;
-    let first = zero(held.next()?);
-    held.all(|held| zero(held) == first).then_some(first)
+/// Whether the local transaction ids of an owner's rows are 0. Nearly always they are equal: a backend may begin or end a
+/// transaction while the server reads its locks.
+enum Zeros {
+    All(bool),
+    /// By key and mode.
+    Each(Vec<bool>),
+}
+
+impl Zeros {
+    /// Of these, if they are equal.
+    fn of<'a>(mut held: impl Iterator<Item = Held<'a>>) -> Option<Self> {
+        let zero = |held: Held<'a>| held.virtualtransaction.local == 0;
+        let first = zero(held.next()?);
+        held.all(|held| zero(held) == first).then_some(Self::All(first))
+    }
+
+    fn at(&self, number: usize) -> bool {
+        match self {
+            Self::All(zero) => *zero,
+            Self::Each(zeros) => zeros[number],
+        }
+    }
 }
 
 /// The queue for one key.
@@ -263,27 +170,13 @@ impl Tracker {
         self.holds.reserve(owners.len());
         for owner in &owners {
             let first = all.list.len();
-            let HolderMemory { seen, locks: mut remembered, mut keys, memories } =
-                before.remove(&owner.id).unwrap_or_default();
-            let held = locks.held_at(owner.held.clone());
-            let zero = common_zero(held.clone());
-            let same_locks = are_same(self.locks.held_at(seen), held);
-            let rows = (zero.is_none() || !same_locks).then(|| rows(&locks, owner.held.clone()));
-            let mut places = None;
-            if let (Some(rows), false) = (&rows, same_locks) {
-                let (recalled, recalled_from) = recall(rows, remembered);
-                (remembered, places) = (recalled, Some(recalled_from));
-            }
-            let same_words = same_names && owner.same_words;
-            if !(same_locks && same_words) {
-                keys = self.names_of(&mut remembered, keys, places.as_deref(), same_words, owner.backend, names);
-            }
-            let mut memories = Memories::new(memories);
+            let memory = before.remove(&owner.id).unwrap_or_default();
+            let (mut memory, zeros) = self.recall(owner, &locks, memory, same_names, names);
+            let mut memories = Memories::new(memory.memories);
             let new = || owner.new_memory(now, self.last);
             let is_expected = owner.entries.iter().any(|entry| entry.expected);
-            for (number, remembered) in remembered.iter_mut().enumerate() {
-                let (key, mode) = remembered.id;
-                let local_zero = rows.as_ref().map_or(zero == Some(true), |rows| rows[number].1);
+            for (number, remembered) in memory.locks.iter_mut().enumerate() {
+                let ((key, mode), local_zero) = (remembered.id, zeros.at(number));
                 let queue = queues.get(&key).unwrap_or(&nobody);
                 if !queue.waits.is_empty() {
                     all.waited_for.entry(key).or_default().push(all.list.len());
@@ -308,9 +201,9 @@ impl Tracker {
                 });
             }
             let places = first..all.list.len();
-            let (entries, seen) = (owner.entries.clone(), owner.held.clone());
-            all.holders.push(Holdings { holder: owner.holder, places, keys: Arc::clone(&keys), entries });
-            self.holds.insert(owner.id, HolderMemory { seen, locks: remembered, keys, memories: memories.after });
+            let (keys, entries) = (Arc::clone(&memory.keys), owner.entries.clone());
+            all.holders.push(Holdings { holder: owner.holder, places, keys, entries });
+            self.holds.insert(owner.id, HolderMemory { memories: memories.after, ..memory });
         }
         self.names.end(owners.iter().filter_map(|owner| owner.backend));
         drop(owners);
@@ -321,33 +214,32 @@ impl Tracker {
         all
     }
 
-    /// Names a holder's locks, and returns their keys as reports show them: the list that was there before, if it still
-    /// says it all. `places` has where each lock was before; nothing if all are where they were. `same_words`: what the
-    /// names rest on is as in the last poll.
-    fn names_of(
+    /// Brings what is remembered of an owner's locks up to those that the poll shows: each of them, by key and mode, with
+    /// its names. With their local transaction ids.
+    fn recall(
         &self,
-        locks: &mut [Remembered],
-        before: Arc<Vec<KeyReport>>,
-        places: Option<&[Option<usize>]>,
-        same_words: bool,
-        backend: Option<&Backend>,
+        owner: &Owner<'_>,
+        locks: &Locks,
+        memory: HolderMemory,
+        same_names: bool,
         names: TargetNames<'_>,
-    ) -> Arc<Vec<KeyReport>> {
-        let mut keys = places.map(|places| Vec::with_capacity(places.len()));
-        for (place, lock) in locks.iter_mut().enumerate() {
-            let known = places.map_or(Some(place), |places| places[place]).and_then(|place| before.get(place));
-            let new = match known {
-                Some(_) if same_words => None,
-                known => self.names.look_up(lock.id.0, backend, names, known),
-            };
-            if let Some(new) = new {
-                lock.names = new.names;
-                keys.get_or_insert_with(|| before[..place].to_vec()).push(new.report);
-            } else if let (Some(keys), Some(known)) = (&mut keys, known) {
-                keys.push(known.clone());
-            }
+    ) -> (HolderMemory, Zeros) {
+        let HolderMemory { seen, locks: mut remembered, mut keys, memories } = memory;
+        let held = locks.held_at(owner.held.clone());
+        let zeros = Zeros::of(held.clone());
+        let same_locks = are_same(self.locks.held_at(seen), held);
+        let rows = if same_locks && zeros.is_some() { Vec::new() } else { rows(locks, owner.held.clone()) };
+        let mut places = None;
+        if !same_locks {
+            let (recalled, recalled_from) = recall(&rows, remembered);
+            (remembered, places) = (recalled, Some(recalled_from));
         }
-        keys.map_or(before, Arc::new)
+        let same_words = same_names && owner.same_words;
+        if !(same_locks && same_words) {
+            keys = self.names.keys_of(&mut remembered, keys, places.as_deref(), same_words, owner.backend, names);
+        }
+        let zeros = zeros.unwrap_or_else(|| Zeros::Each(rows.iter().map(|(_, zero)| *zero).collect()));
+        (HolderMemory { seen: owner.held.clone(), locks: remembered, keys, memories }, zeros)
     }
 
     fn owner<'a>(

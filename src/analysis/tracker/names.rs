@@ -4,8 +4,10 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::TargetNames;
+use super::memory::Remembered;
 use crate::analysis::Numbered;
 use crate::analysis::report::{KeyReport, Shared, SharedText};
 use crate::keys::{KeyBook, LookUp, Name};
@@ -13,9 +15,9 @@ use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
 
 /// What a key is called, and the key as a report shows it.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub names: Shared<Name>,
-    pub report: KeyReport,
+struct Known {
+    names: Shared<Name>,
+    report: KeyReport,
 }
 
 /// What the names of the last poll rest on.
@@ -83,8 +85,37 @@ impl NameMemory {
             .collect();
     }
 
+    /// Names a holder's locks, and returns their keys as reports show them: the list that was there before, if it still
+    /// says it all. `places` has where each lock was before; nothing if all are where they were. `same_words`: what the
+    /// names rest on is as in the last poll.
+    pub(super) fn keys_of(
+        &self,
+        locks: &mut [Remembered],
+        before: Arc<Vec<KeyReport>>,
+        places: Option<&[Option<usize>]>,
+        same_words: bool,
+        backend: Option<&Backend>,
+        names: TargetNames<'_>,
+    ) -> Arc<Vec<KeyReport>> {
+        let mut keys = places.map(|places| Vec::with_capacity(places.len()));
+        for (place, lock) in locks.iter_mut().enumerate() {
+            let known = places.map_or(Some(place), |places| places[place]).and_then(|place| before.get(place));
+            let new = match known {
+                Some(_) if same_words => None,
+                known => self.look_up(lock.id.0, backend, names, known),
+            };
+            if let Some(new) = new {
+                lock.names = new.names;
+                keys.get_or_insert_with(|| before[..place].to_vec()).push(new.report);
+            } else if let (Some(keys), Some(known)) = (&mut keys, known) {
+                keys.push(known.clone());
+            }
+        }
+        keys.map_or(before, Arc::new)
+    }
+
     /// Looks a key of a holder up. Nothing if it still has no name and what was known of it stays.
-    pub(super) fn look_up(
+    fn look_up(
         &self,
         key: AdvisoryKey,
         backend: Option<&Backend>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{HolderMemory, Remembered};
+use super::memory::{HolderMemory, Remembered};
 use super::{HolderId, Tracker};
 use crate::analysis::hold_memory::HoldMemory;
 use crate::analysis::moment::{BackendMemory, Moment};

@@ -189,7 +189,7 @@ impl<'a> Rows<'a> {
             }
         };
         for lock in &self.report.locks {
-            for waiter in lock.waiters.iter() {
+            for waiter in &lock.waiters {
                 count(waiter.pid, &|| [database(lock), name(lock)], waiter.waited.duration);
             }
         }
