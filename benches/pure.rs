@@ -34,8 +34,23 @@ fn settled(locks: usize) -> (Monitor, TargetReport) {
     (monitor, report)
 }
 
+/// One poll after the other at once, and as it is in a process that polls: there the processor has done other things for a
+/// second or more since the last poll, and has nothing of it in its caches.
 fn analysis(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("analysis");
+    judge(criterion, "analysis", || ());
+    let mut memory = vec![0_u8; OTHER_WORK];
+    judge(criterion, "analysis after other work", || {
+        memory.iter_mut().step_by(CACHE_LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        black_box(&memory);
+    });
+}
+
+/// More than the caches of one core hold, in bytes.
+const OTHER_WORK: usize = 32 << 20;
+const CACHE_LINE: usize = 64;
+
+fn judge(criterion: &mut Criterion, name: &str, mut other_work: impl FnMut()) {
+    let mut group = criterion.benchmark_group(name);
     for locks in SIZES {
         let mut monitor = None;
         let mut polls = 1;
@@ -44,7 +59,9 @@ fn analysis(criterion: &mut Criterion) {
             let monitor = monitor.get_or_insert_with(|| settled(locks).0);
             let mut next = || -> Snapshot {
                 polls += 1;
-                load::snapshot(locks, polls)
+                let snapshot = load::snapshot(locks, polls);
+                other_work();
+                snapshot
             };
             bencher.iter_batched(&mut next, |snapshot| monitor.observe(snapshot), BatchSize::PerIteration);
         });
