@@ -258,6 +258,34 @@ fn we_work_through_pools_of_each_kind_and_say_so() {
 }
 
 #[test]
+fn a_lock_on_the_very_backend_that_we_are_lent_is_not_missed() {
+    let Some(world) = World::new() else { return };
+    for (pool, key) in [("tx", 71), ("st", 72)] {
+        let pid = world.leak(pool, key);
+        let ran = check(world.home.path(), &["--dsn", &world.pooler.dsn(pool), "--format", "json"]);
+        // The pool has one backend: ours is the one with the lock.
+        assert_eq!(ran.code, Some(3), "{pool}: {ran:?}");
+        let report = json(&ran);
+        let target = &report["targets"][0];
+        let lock = target["locks"].as_array().unwrap().iter().find(|lock| lock["key"]["objid"] == key).unwrap();
+        assert_eq!(lock["holder"]["pid"].to_string(), pid, "{pool}: {report:#}");
+        // Our poll is not its work, nor our name its application's.
+        assert!(lock["holder"]["state"].is_null() && lock["holder"]["query"].is_null(), "{pool}: {report:#}");
+        assert!(texts(&target["notes"]).contains("through a pooler"), "{pool}: {report:#}");
+        let (_, hidden) = findings(&report).into_iter().find(|(rule, _)| rule == "hidden-sessions").unwrap();
+        assert!(hidden["detail"].to_string().contains(&format!("lent us pid {pid}")), "{pool}: {hidden:#}");
+        let advice = hidden["advice"].to_string();
+        assert!(advice.contains("past the pooler") && !advice.contains("track_activities"), "{pool}: {hidden:#}");
+    }
+    // Without locks on it our own backend is nobody's holder, and no session of a pool.
+    let report = world.report(&["--idle-threshold", "1h"]);
+    assert!(!rules(&report).contains(&"hidden-sessions".to_owned()), "{report:#}");
+    let pids: Vec<&Value> =
+        report["targets"][0]["locks"].as_array().unwrap().iter().map(|lock| &lock["holder"]["pid"]).collect();
+    assert_eq!(pids.len(), 2, "{report:#}");
+}
+
+#[test]
 fn a_console_that_is_away_or_wrong_is_one_sentence() {
     let Some(mut world) = World::new() else { return };
     world.leak("tx", 7);

@@ -99,6 +99,7 @@ fn backend(pid: Pid, rests: bool, random: &mut Rng, now: f64) -> Backend {
         )),
         calls_advisory: false,
         calls_session_advisory: false,
+        lent_to_us: false,
     }
 }
 

@@ -93,12 +93,15 @@ pub struct Backend {
     pub calls_advisory: bool,
     /// Whether it calls one for session locks: a lock, a try or an unlock.
     pub calls_session_advisory: bool,
+    /// Our own backend, which a pooler lent to us with somebody's lock on it. What it did for others is not to be seen:
+    /// `state`, the query and the times of its last statement are ours, and left out.
+    pub lent_to_us: bool,
 }
 
 impl Backend {
-    /// A hidden backend: our role may not see its state (or `track_activities` is off in it).
+    /// A hidden backend: our role may not see its state, `track_activities` is off in it, or it works for us just now.
     pub fn is_hidden(&self) -> bool {
-        self.backend_start.is_none() || self.state == Some(BackendState::Disabled)
+        self.backend_start.is_none() || self.state == Some(BackendState::Disabled) || self.lent_to_us
     }
 
     /// Whether the current or last statement may call an advisory lock function for session locks. One that we may not

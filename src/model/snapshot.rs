@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub poll_duration: Duration,
     /// All advisory rows, all rows that are waited for, and the rows of whoever holds what is waited for.
     pub locks: Locks,
-    /// All backends but our own.
+    /// All backends. Our own only if advisory locks are held on it, which are not ours: see [`Backend::lent_to_us`].
     pub backends: Vec<Backend>,
     /// The prepared transactions that own rows in `locks`.
     pub prepared: Vec<PreparedTransaction>,

@@ -92,6 +92,7 @@ impl World {
             query: Some("SELECT 1".to_owned()),
             calls_advisory: false,
             calls_session_advisory: false,
+            lent_to_us: false,
         });
         self
     }

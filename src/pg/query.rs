@@ -224,7 +224,7 @@ fn single_locks(start: &str) -> (String, String) {
     (before, kept)
 }
 
-/// All sessions but our own. With `names` the role's name comes too.
+/// All sessions, our own without its statement. With `names` the role's name comes too.
 ///
 /// Whether a statement may call an advisory lock function is asked of its bytes, for it may be in any encoding, in the
 /// three ways in which people write such names: twice as cheap as folding the letters. Where it may, more of its text is
@@ -236,10 +236,13 @@ fn sessions(version_num: u32, names: bool, all_queries: bool) -> String {
     let cut = format!("substring(textsend(query) for {QUERY_BYTES})");
     let query = if all_queries {
         // Where `track_activity_query_size` is the default no statement is longer, and nothing is looked for.
-        format!("CASE WHEN octet_length(query) <= {QUERY_BYTES} THEN textsend(query) {searched} ELSE {cut} END")
+        format!(
+            "CASE WHEN pid = pg_backend_pid() THEN NULL \
+             WHEN octet_length(query) <= {QUERY_BYTES} THEN textsend(query) {searched} ELSE {cut} END"
+        )
     } else {
         format!(
-            "CASE {searched} \
+            "CASE WHEN pid = pg_backend_pid() THEN NULL {searched} \
              WHEN pid IN (SELECT unnest(string_to_array(current_setting('pglockwatch.pids'), ',')::int4[])) THEN {cut} END"
         )
     };
@@ -249,7 +252,7 @@ fn sessions(version_num: u32, names: bool, all_queries: bool) -> String {
          timestamptz_send(backend_start), timestamptz_send(xact_start), \
          timestamptz_send(query_start), timestamptz_send(state_change), \
          state, backend_xid IS NOT NULL, {query} \
-         FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()",
+         FROM pg_stat_get_activity(NULL)",
         role = role("usesysid", names)
     )
 }

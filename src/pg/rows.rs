@@ -185,6 +185,7 @@ pub(crate) fn backend(row: &SimpleQueryRow, pids: &BTreeSet<Pid>) -> Result<Back
         has_written: cells.flag(14)?,
         calls_advisory: advisory.any,
         calls_session_advisory: advisory.session,
+        lent_to_us: false,
         query,
     };
     Ok((backend, role))

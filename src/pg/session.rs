@@ -16,7 +16,7 @@ use super::conninfo::{ConnSettings, Environment};
 use super::read_error::ReadError;
 use super::{Select, TableRows, connect, failure, lease, query, rows, statements, table};
 use crate::analysis::report::Failure;
-use crate::model::{LeaseTable, Pid, Server, ServerFacts, Snapshot};
+use crate::model::{Backend, LeaseTable, LockOwner, Locks, Pid, Server, ServerFacts, Snapshot};
 
 /// From so many locks per session on it costs the server less to send them in groups.
 const MANY_LOCKS: usize = 4;
@@ -129,7 +129,8 @@ impl Session {
                 snapshot.monotonic = began.saturating_duration_since(epoch);
                 snapshot.poll_duration = began.elapsed();
                 // A connection keeps its backend, unless somebody in between gives it another.
-                self.lent |= self.own_pid.replace(snapshot.own_pid).is_some_and(|before| before != snapshot.own_pid);
+                self.lent |= self.own_pid.replace(snapshot.own_pid).is_some_and(|before| before != snapshot.own_pid)
+                    || snapshot.backends.iter().any(|backend| backend.lent_to_us);
                 snapshot.behind_pooler = self.lent;
                 Ok(snapshot)
             }
@@ -221,16 +222,17 @@ impl Session {
         // Behind a pooler the server may be another one, after a failover to another version.
         self.version_num = server.version_num;
         server.databases = names.databases.iter().map(|(oid, name)| (*oid, name.clone())).collect();
-        self.calm = if locks.others { 0 } else { self.calm.saturating_add(1) };
-        self.form = query::Form {
-            grouped: locks.rows.len() > MANY_LOCKS * sessions.len(),
-            others: self.calm < CALM_POLLS,
-            all_queries: sessions.len() <= FEW_SESSIONS || pids.len() * 2 > sessions.len(),
-        };
         for session in &mut sessions {
             names.give(session);
             names.learn(session);
         }
+        let backends = with_own_if_lent(sessions, own_pid, &locks.rows);
+        self.calm = if locks.others { 0 } else { self.calm.saturating_add(1) };
+        self.form = query::Form {
+            grouped: locks.rows.len() > MANY_LOCKS * backends.len(),
+            others: self.calm < CALM_POLLS,
+            all_queries: backends.len() <= FEW_SESSIONS || pids.len() * 2 > backends.len(),
+        };
         let snapshot = Snapshot {
             before_locks,
             sampled_at: after_locks,
@@ -238,7 +240,7 @@ impl Session {
             poll_duration: Duration::ZERO,
             prepared: rows::prepared(prepared, &locks, &names)?,
             locks: locks.rows,
-            backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
+            backends,
             server: server.clone(),
             own_pid,
             behind_pooler: false,
@@ -276,6 +278,8 @@ impl Session {
         for session in &mut sessions {
             memory.names.give(session);
         }
+        let own_pid = rows::own_pid(own_pid)?;
+        let backends = with_own_if_lent(sessions, own_pid, &locks.rows);
         Ok(Snapshot {
             before_locks,
             sampled_at: after_locks,
@@ -283,13 +287,32 @@ impl Session {
             poll_duration: Duration::ZERO,
             prepared: rows::prepared(prepared, &locks, &memory.names)?,
             locks: locks.rows,
-            backends: sessions.into_iter().map(|(backend, _)| backend).collect(),
+            backends,
             server: memory.server.clone(),
-            own_pid: rows::own_pid(own_pid)?,
+            own_pid,
             behind_pooler: false,
             poolers: Vec::new(),
             lock_table_full,
             leases: Vec::new(),
         })
     }
+}
+
+/// The backends of a poll. We take no advisory lock: those of our own backend were left on it before a pooler lent it to
+/// us, and it must not be missing among the holders. Without such locks it is left out.
+fn with_own_if_lent(sessions: Vec<rows::BackendOfRole>, own_pid: Pid, locks: &Locks) -> Vec<Backend> {
+    let lent_to_us = locks.held().any(|held| held.owner == LockOwner::Backend(own_pid));
+    // What it is doing is this poll.
+    let ours = |backend| Backend {
+        lent_to_us,
+        application: String::new(),
+        xact_start: None,
+        state: None,
+        state_change: None,
+        has_written: false,
+        ..backend
+    };
+    let backends = sessions.into_iter().map(|(backend, _)| backend);
+    let others_or_lent = backends.filter(|backend| lent_to_us || backend.pid != own_pid);
+    others_or_lent.map(|backend| if backend.pid == own_pid { ours(backend) } else { backend }).collect()
 }

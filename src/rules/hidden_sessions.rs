@@ -3,6 +3,7 @@
 use super::{Context, Draft, Rule, Subject, words};
 use crate::analysis::report::{Action, Severity};
 use crate::analysis::{Hold, HolderRef};
+use crate::model::Backend;
 use crate::quote;
 
 /// See the module.
@@ -15,7 +16,7 @@ pub fn hidden_holders(context: &Context<'_>) -> Vec<HolderRef> {
         .observed
         .holders()
         .filter(|holder| match holder {
-            HolderRef::Session(pid) => context.backend(*pid).is_some_and(crate::model::Backend::is_hidden),
+            HolderRef::Session(pid) => context.backend(*pid).is_some_and(Backend::is_hidden),
             HolderRef::Prepared(_) => false,
         })
         .filter(|holder| !context.judged_holds(*holder).is_empty())
@@ -34,15 +35,16 @@ impl Rule for HiddenSessions {
         }
         let holds: Vec<&Hold> = hidden.iter().flat_map(|&holder| context.judged_holds(holder)).collect();
         let server = &context.observed.snapshot.server;
-        // A session without activity tracking shows when it connected; one that we may not see does not.
-        let forbidden = hidden
+        let backends: Vec<&Backend> = hidden
             .iter()
             .filter_map(|holder| match holder {
                 HolderRef::Session(pid) => context.backend(*pid),
                 HolderRef::Prepared(_) => None,
             })
-            .filter(|backend| backend.backend_start.is_none())
-            .count();
+            .collect();
+        // A session without activity tracking shows when it connected; one that we may not see does not.
+        let forbidden = backends.iter().filter(|backend| backend.backend_start.is_none()).count();
+        let lent = backends.iter().find(|backend| backend.lent_to_us);
         let action = if forbidden == 0 { Action::Investigate } else { Action::Grant };
         let mut draft = Draft::new(self.name(), Subject::Target, Severity::Unknown, action).with_holds(&holds);
         draft.held = None;
@@ -53,14 +55,23 @@ impl Rule for HiddenSessions {
         draft.summary = format!("{} of {} cannot be judged.", hidden.len(), words::count(judged, "holder", "holders"));
         if forbidden > 0 {
             draft.detail.push(format!(
-                "Role {} may not see other roles' sessions. Run as a superuser:  GRANT pg_monitor TO {};",
+                "Role {} may not see other roles' sessions. Run as a superuser{}:  GRANT pg_monitor TO {};",
                 server.role,
+                if server.in_recovery { " on the primary" } else { "" },
                 quote::identifier(&server.role)
             ));
         }
-        if forbidden < hidden.len() {
-            let untracked = words::count(hidden.len() - forbidden, "session", "sessions");
-            draft.detail.push(format!("track_activities is off in {untracked}: no state is reported there."));
+        if let Some(lent) = lent {
+            draft.detail.push(format!(
+                "A pooler lent us pid {}, with a lock that somebody left on it: we cannot see how long it has rested. \
+                 Name the server directly.",
+                lent.pid
+            ));
+        }
+        let untracked = hidden.len() - forbidden - usize::from(lent.is_some());
+        if untracked > 0 {
+            let sessions = words::count(untracked, "session", "sessions");
+            draft.detail.push(format!("track_activities is off in {sessions}: no state is reported there."));
         }
         vec![draft]
     }

@@ -98,6 +98,9 @@ pub fn prevent(facts: &Facts<'_>) -> Vec<Cow<'static, str>> {
             "Take fewer keys at once: one for the batch, or row locks, which need no memory of the lock table.",
             "If so many are needed, raise max_locks_per_transaction (needs a restart; standbys first).",
         ]),
+        "hidden-sessions" if facts.backends().any(|backend| backend.lent_to_us) => {
+            own(&["Connect pglockwatch to the server itself: a pooler lends it the sessions that it should judge."])
+        }
         "hidden-sessions" if facts.context.observed.snapshot.server.sees_all_sessions => {
             own(&["Leave track_activities on: nothing else shows what a session does."])
         }

@@ -174,18 +174,23 @@ pub fn cancel(facts: &Facts<'_>, queued: &[Queued]) -> Vec<String> {
 /// What hides sessions, and what shows them.
 pub fn hidden(facts: &Facts<'_>) -> Vec<String> {
     let server = &facts.context.observed.snapshot.server;
-    let disabled: Vec<Pid> = facts
-        .context
-        .observed
-        .holders()
-        .filter_map(|holder| match holder {
+    let backends = || {
+        facts.context.observed.holders().filter_map(|holder| match holder {
             HolderRef::Session(pid) => facts.context.observed.backend(pid),
             HolderRef::Prepared(_) => None,
         })
-        .filter(|backend| backend.state == Some(BackendState::Disabled))
-        .map(|backend| backend.pid)
-        .collect();
+    };
+    let disabled: Vec<Pid> =
+        backends().filter(|backend| backend.state == Some(BackendState::Disabled)).map(|backend| backend.pid).collect();
+    let lent = backends().find(|backend| backend.lent_to_us);
     let mut steps = Vec::new();
+    if let Some(lent) = lent {
+        steps.push(format!(
+            "Look at the server itself: give pglockwatch a DSN that leads past the pooler. It then sees how long pid {} \
+             has rested with the lock, and has the statement that ends it.",
+            lent.pid
+        ));
+    }
     if !server.sees_all_sessions {
         let place = if server.in_recovery { " on the primary (a standby takes it over)" } else { "" };
         steps.push(format!(
@@ -194,7 +199,7 @@ pub fn hidden(facts: &Facts<'_>) -> Vec<String> {
             quote::identifier(&server.role)
         ));
     }
-    if !disabled.is_empty() || server.sees_all_sessions {
+    if !disabled.is_empty() || (server.sees_all_sessions && lent.is_none()) {
         let who = if disabled.is_empty() { "these sessions".to_owned() } else { words::pids(&disabled) };
         steps.push(format!(
             "track_activities is off in {who}: what they do is not tracked, and no GRANT shows it. See where that is \

@@ -206,6 +206,30 @@ fn a_grant_helps_only_against_missing_rights() {
 }
 
 #[test]
+fn a_backend_that_is_lent_to_us_is_to_be_seen_from_elsewhere() {
+    let mut world = World::new();
+    world.connect(1, "").hold(1, key(1));
+    let backend = world.backend(1);
+    (backend.lent_to_us, backend.state, backend.state_change) = (true, None, None);
+    let report = look(world.to(100.0));
+    let text = all_text(found(&report, "hidden-sessions"));
+    assert!(text.contains("how long pid 1 has rested") && text.contains("past the pooler"), "{text}");
+    assert!(!text.contains("track_activities") && !text.contains("GRANT"), "{text}");
+}
+
+#[test]
+fn on_a_standby_the_grant_is_for_the_primary() {
+    let mut world = World::new();
+    (world.snapshot.server.sees_all_sessions, world.snapshot.server.in_recovery) = (false, true);
+    world.connect(1, "api").hold(1, key(1));
+    let backend = world.backend(1);
+    (backend.state, backend.backend_start, backend.state_change) = (None, None, None);
+    let report = look(world.to(100.0));
+    let detail = found(&report, "hidden-sessions").detail.join("\n");
+    assert!(detail.contains("Run as a superuser on the primary:  GRANT pg_monitor TO mon;"), "{detail}");
+}
+
+#[test]
 fn our_own_lack_of_rights_is_said() {
     let mut world = World::new();
     world.snapshot.server.can_signal = false;
