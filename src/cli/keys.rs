@@ -55,7 +55,7 @@ pub enum KeysCommand {
     #[command(after_long_help = crate::keys::presets::help())]
     Hash {
         /// A name to be hashed, or the name of a preset
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required = true, value_name = "NAME", allow_negative_numbers = true)]
         names: Vec<String>,
     },
     /// Every problem of the key dictionaries, with file, line and column; exit code 1 if there is one
@@ -142,16 +142,17 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
         .try_map(|name| Kind::from_name(&name).ok_or_else(|| format!("there is no kind {name}")))
 }
 
-/// The command line with a blank before every argument that begins with a hyphen and a digit, up to `--`.
+/// The command line with a blank before every argument behind `decode` that begins with a hyphen and a digit, up to `--`.
 ///
 /// No option of ours begins so, but clap would take `-1,-2` and `-0x5` for one. With a blank they are values, and
-/// blanks around a key mean nothing.
+/// blanks around a key mean nothing. In a name that is to be hashed they do, so nothing else gets one.
 pub fn protect_numbers(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut ours = true;
+    let (mut ours, mut keys) = (true, false);
     let protect = |argument: OsString| {
         ours = ours && argument != "--";
+        keys = keys || argument == "decode";
         match argument.as_encoded_bytes() {
-            [b'-', digit, ..] if ours && digit.is_ascii_digit() => {
+            [b'-', digit, ..] if ours && keys && digit.is_ascii_digit() => {
                 let mut protected = OsString::from(" ");
                 protected.push(argument);
                 protected

@@ -109,7 +109,18 @@ fn numbers_are_protected_and_nothing_else_is() {
         protect(&["p", "keys", "decode", "-5", "-d", "x", "--key", "-1,-2", "-", "--5", "-x5"]),
         ["p", "keys", "decode", " -5", "-d", "x", "--key", " -1,-2", "-", "--5", "-x5"]
     );
-    assert_eq!(protect(&["p", "guard", "-5", "--", "kill", "-9", "5"]), ["p", "guard", " -5", "--", "kill", "-9", "5"]);
+    for untouched in
+        [&["p", "guard", "-5", "--", "kill", "-9", "5"][..], &["p", "keys", "hash", "-5"], &["p", "keys", "-5"]]
+    {
+        assert_eq!(protect(untouched), untouched);
+    }
+}
+
+#[test]
+fn a_name_that_is_a_negative_number_is_hashed_as_it_stands() {
+    // SELECT hashtext('-5'), hashtext(' -5') on PostgreSQL 15: -1306458656, 1781105767.
+    let answer = ask(&["hash", "-5", "--format", "json"]);
+    assert!(answer.out.contains("-1306458656") && !answer.out.contains("1781105767"), "{}", answer.out);
 }
 
 #[test]
