@@ -101,6 +101,34 @@ fn a_listener_that_is_no_postgresql_is_said_to_be_none() {
     assert!(ran.took < Duration::from_secs(3) + LATENESS + SLACK, "{ran:?}");
 }
 
+/// What is refused for one role or one database is not said to be the whole server's trouble.
+#[test]
+fn a_refusal_says_what_helps_against_it() {
+    let (home, cluster) = (home(), server::start(&server::any(), &[]));
+    let mut admin = superuser(&cluster);
+    for sql in [
+        "CREATE ROLE limited LOGIN CONNECTION LIMIT 0",
+        "CREATE ROLE mon LOGIN",
+        "CREATE DATABASE limited CONNECTION LIMIT 0",
+        "CREATE DATABASE mule ENCODING 'MULE_INTERNAL' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    ] {
+        admin.batch_execute(sql).unwrap();
+    }
+    let other = "the locks of all databases are seen from any of them";
+    for (role, database, sentence, hint) in [
+        ("limited", "postgres", "too many connections for role", "The role has a limit of its own"),
+        ("mon", "limited", "too many connections for database", other),
+        ("mon", "mule", "MULE_INTERNAL", other),
+        ("mon", "template0", "not currently accepting connections", other),
+    ] {
+        let dsn =
+            format!("host={} port={} user={role} dbname={database} password={SECRET}", cluster.host(), cluster.port());
+        let ran = check(home.path(), &["--dsn", &dsn]);
+        assert_plain_failure(&ran, sentence);
+        assert!(ran.stderr.contains(hint) && !ran.stderr.contains("All connections are in use"), "{ran:?}");
+    }
+}
+
 /// A server that asks `app` for a password and trusts `postgres`.
 fn with_passwords() -> Cluster {
     let settings = ["password_encryption=scram-sha-256".to_owned()];

@@ -294,6 +294,12 @@ fn a_console_that_is_away_or_wrong_is_one_sentence() {
     let report = json(&world.check(&["--pgbouncer", &wrong]));
     assert!(texts(&report["targets"][0]["notes"]).contains("PgBouncer cannot be asked: "), "{report:#}");
     assert!(rules(&report).is_empty());
+    // And the other way round: PgBouncer's console, or a database that it does not have, in place of a server.
+    let ran = check(world.home.path(), &["--dsn", &world.pooler.admin_dsn()]);
+    assert!(ran.code == Some(3) && ran.stderr.contains("This is PgBouncer's own console"), "{ran:?}");
+    assert!(!ran.stderr.contains("SELECT"), "our statement is not the user's: {ran:?}");
+    let ran = check(world.home.path(), &["--dsn", &world.pooler.dsn("nosuch")]);
+    assert!(ran.code == Some(3) && ran.stderr.contains("Is the database one of PgBouncer's?"), "{ran:?}");
     // Options and other databases are refused before anything is tried.
     for (dsn, words) in [
         ("host=h dbname=app", "it must name PgBouncer's console"),

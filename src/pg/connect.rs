@@ -261,7 +261,9 @@ impl Attempt<'_> {
     fn greet(&self, mut client: Client, attrs: SessionAttrs, began: Instant) -> Result<Opened, ConnectFailure> {
         let messages = client.simple_query(&query::greeting(self.timeout)).map_err(|error| {
             let mut failure = failure::connect_failure(&error, self.address, false);
-            if self.settings.dbname == "pgbouncer" {
+            if self.settings.dbname == "pgbouncer" && error.as_db_error().is_some() {
+                // It repeats the whole of what it does not understand.
+                "it is no PostgreSQL server".clone_into(&mut failure.reason);
                 failure.hints.push("This is PgBouncer's own console; name a database behind it.".to_owned());
             }
             failure

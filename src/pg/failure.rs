@@ -8,9 +8,10 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::SqlState;
 
 use super::conninfo::{Address, Endpoint};
+use super::refused;
 use super::tls::{NAME_VERDICT, TlsError};
 use crate::analysis::report::{Failure, FailureKind};
 
@@ -66,11 +67,15 @@ pub(crate) fn cannot_connect(tried: Vec<ConnectFailure>) -> Failure {
 
 /// No answer in time.
 pub fn timed_out(name: &str, connecting: bool, after: Duration) -> Failure {
-    let seconds = after.as_secs_f64();
-    let message = if connecting {
-        format!("cannot connect to {name}: no answer within {seconds:.1} s")
+    let after = if after < Duration::from_millis(100) {
+        format!("{} ms", after.as_millis())
     } else {
-        format!("{name} has not answered for {seconds:.1} s")
+        format!("{:.1} s", after.as_secs_f64())
+    };
+    let message = if connecting {
+        format!("cannot connect to {name}: no answer within {after}")
+    } else {
+        format!("{name} has not answered for {after}")
     };
     let hint = if connecting {
         "Something accepts connections there and says nothing, or packets to it are dropped: is it PostgreSQL, is it \
@@ -85,7 +90,7 @@ pub fn timed_out(name: &str, connecting: bool, after: Duration) -> Failure {
 /// has it.
 pub(crate) fn connect_failure(error: &tokio_postgres::Error, address: &Address, offered: bool) -> ConnectFailure {
     if let Some(db) = error.as_db_error() {
-        return refused_by_server(db, address);
+        return refused::by_server(db, address);
     }
     if let Some(unfit) = source::<TlsError>(error) {
         let mut failure = ConnectFailure::new(address, FailureKind::Tls, &unfit.message);
@@ -208,40 +213,8 @@ fn tls_hint(reason: &str) -> &'static str {
     }
 }
 
-fn refused_by_server(db: &DbError, address: &Address) -> ConnectFailure {
-    let code = db.code();
-    let (kind, hint) = if *code == SqlState::INVALID_PASSWORD {
-        (FailureKind::Auth, "The password is that of the DSN, of PGPASSWORD or of the password file, in this order.")
-    } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
-        (FailureKind::Auth, "Does the role exist, may it log in, and does pg_hba.conf let it in from here?")
-    } else if *code == SqlState::INVALID_CATALOG_NAME {
-        (FailureKind::Auth, "Name a database that is there: dbname=postgres is on most servers.")
-    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        (FailureKind::Auth, "The role needs the privilege CONNECT on this database.")
-    } else if *code == SqlState::TOO_MANY_CONNECTIONS {
-        (
-            FailureKind::Connect,
-            "All connections are in use. A role with pg_use_reserved_connections (PostgreSQL 16 and later) or a superuser has some kept free.",
-        )
-    } else if *code == SqlState::CANNOT_CONNECT_NOW {
-        (FailureKind::Connect, "It is starting, stopping or recovering: wait a moment.")
-    } else if *code == SqlState::OUT_OF_MEMORY {
-        (FailureKind::LockTableFull, LOCK_TABLE_HINT)
-    } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("does not exist") {
-        (FailureKind::Auth, "Is the database one of PgBouncer's?")
-    } else if *code == SqlState::PROTOCOL_VIOLATION && db.message().contains("options") {
-        (FailureKind::Config, "PgBouncer takes no startup options: leave options= and PGOPTIONS out.")
-    } else {
-        (FailureKind::Connect, "")
-    };
-    let mut failure = ConnectFailure::new(address, kind, one_line(db.message()));
-    failure.hints.extend((!hint.is_empty()).then(|| hint.to_owned()));
-    failure.other_encryption = *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION;
-    failure.refused_for_good = *code != SqlState::CANNOT_CONNECT_NOW;
-    failure
-}
-
-const LOCK_TABLE_HINT: &str = "The shared lock table is full, so that new sessions cannot even log in: end the session \
+/// What to do when there is no room for locks left.
+pub(super) const LOCK_TABLE_HINT: &str = "The shared lock table is full, so that new sessions cannot even log in: end the session \
      that hoards locks, or raise max_locks_per_transaction.";
 
 /// Why a poll failed on an open connection.

@@ -19,6 +19,7 @@ mod passfile;
 mod plain;
 mod query;
 mod read_error;
+mod refused;
 mod rows;
 mod session;
 mod statements;
