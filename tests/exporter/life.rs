@@ -117,11 +117,16 @@ fn files_are_read_again_and_broken_ones_refused() {
     write_config("colour = 1\n", "prod");
     exporter.wait(SOON, "a refusal", |exporter| exporter.value("pglockwatch_config_reload_success") == Some(0.0));
     assert!(page(&exporter).contains("env=\"staging\""));
-    write_config(&format!("[[target]]\nname = \"more\"\ndsn = \"{}\"\n", dsn(&cluster)), "prod");
+    let impatient = "[target.thresholds]\nidle = \"200ms\"\n";
+    write_config(&format!("[[target]]\nname = \"more\"\ndsn = \"{}\"\n{impatient}", dsn(&cluster)), "prod");
     exporter.signal("HUP");
     exporter.wait(SOON, "another target", |exporter| exporter.value("pglockwatch_up{target=\"more\"}") == Some(1.0));
+    exporter.wait(SOON, "its finding", |exporter| exporter.line("msg=\"finding began\" target=more").is_some());
     write_config("", "prod");
     exporter.wait(SOON, "that it goes", |exporter| !page(exporter).contains("target=\"more\""));
+    exporter.wait(SOON, "the end of what it had", |exporter| {
+        exporter.line("msg=\"finding ended: unseen\" target=more").is_some()
+    });
     assert!(exporter.value("pglockwatch_polls_total{target=\"orders\",env=\"prod\",result=\"ok\"}").unwrap() > 10.0);
     assert_eq!(exporter.value("pglockwatch_config_reload_success"), Some(1.0));
 

@@ -49,7 +49,7 @@ impl EventLog {
         for (id, line) in &before {
             if !now.contains_key(id) {
                 let how = report.ended.iter().find(|ended| ended.id == *id).map_or(Ending::Unseen, |ended| ended.how);
-                line.log(target, id, &format!("finding ended: {}", how.name()), None);
+                line.log(target, id, &ended(how), None);
             }
         }
         for (id, line) in &now {
@@ -76,10 +76,17 @@ impl EventLog {
         tracing::info!(target, "polls are good again");
     }
 
-    /// The target is not polled any more.
+    /// The target is not polled any more: what it had is not seen any more, and whoever counts findings by these lines
+    /// would count it for ever.
     pub fn forget(&mut self, target: &str) {
-        self.present.remove(target);
+        for (id, line) in self.present.remove(target).unwrap_or_default() {
+            line.log(target, &id, &ended(Ending::Unseen), None);
+        }
     }
+}
+
+fn ended(how: Ending) -> String {
+    format!("finding ended: {}", how.name())
 }
 
 /// The holders of a report.
