@@ -129,6 +129,58 @@ fn a_refusal_says_what_helps_against_it() {
     }
 }
 
+/// A standby refuses serializable transactions, and a deferrable one waits until no other can disturb it: a server, a
+/// database or a role with such defaults is looked at all the same.
+#[test]
+fn whatever_isolation_is_the_default_the_server_is_looked_at() {
+    let home = home();
+    let strict = "options='-c default_transaction_isolation=serializable -c default_transaction_deferrable=on' \
+                  user=postgres";
+    let looks = |cluster: &Cluster| {
+        let ran = check(home.path(), &["--dsn", &dsn(cluster, strict), "--timeout", "5s"]);
+        assert!(ran.code == Some(0) && ran.stdout.contains("1 advisory lock held"), "{ran:?}");
+        let ran = run(
+            {
+                let mut command = pglockwatch(home.path());
+                command.args(["audit", "--dsn", &dsn(cluster, strict), "--timeout", "5s"]);
+                command
+            },
+            Duration::from_secs(60),
+        );
+        assert!(ran.stdout.contains("\nlock_timeout ") && !ran.stderr.contains("cannot"), "{ran:?}");
+    };
+    let standby = server::start_with(&server::any(), &[], |folder| {
+        std::fs::write(folder.data().join("standby.signal"), "").unwrap();
+    });
+    let mut holder = superuser(&standby);
+    holder.batch_execute("SELECT pg_advisory_lock(5)").unwrap();
+    looks(&standby);
+    let primary = server::start(&server::any(), &[]);
+    let (mut holder, mut writer) = (superuser(&primary), superuser(&primary));
+    holder.batch_execute("SELECT pg_advisory_lock(5)").unwrap();
+    writer.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE; CREATE TABLE t ()").unwrap();
+    looks(&primary);
+}
+
+/// On a hardened server the hint is about the right that was taken away, and not about CONNECT.
+#[test]
+fn a_right_that_was_revoked_from_everybody_is_said_to_be_missing() {
+    let (home, cluster) = (home(), server::start(&server::any(), &[]));
+    let mut admin = superuser(&cluster);
+    admin.batch_execute("CREATE ROLE mon LOGIN; GRANT pg_monitor TO mon").unwrap();
+    for (object, what, right) in [
+        ("FUNCTION pg_lock_status()", "function pg_lock_status", "EXECUTE"),
+        ("FUNCTION pg_stat_get_activity(int)", "function pg_stat_get_activity", "EXECUTE"),
+        ("TABLE pg_database", "table pg_database", "SELECT"),
+    ] {
+        admin.batch_execute(&format!("REVOKE {right} ON {object} FROM PUBLIC")).unwrap();
+        let ran = check(home.path(), &["--dsn", &dsn(&cluster, &format!("user=mon password={SECRET}"))]);
+        assert_plain_failure(&ran, &format!("permission denied for {what}"));
+        assert!(ran.stderr.contains("revoked from PUBLIC") && !ran.stderr.contains("CONNECT"), "{ran:?}");
+        admin.batch_execute(&format!("GRANT {right} ON {object} TO PUBLIC")).unwrap();
+    }
+}
+
 /// A server that asks `app` for a password and trusts `postgres`.
 fn with_passwords() -> Cluster {
     let settings = ["password_encryption=scram-sha-256".to_owned()];

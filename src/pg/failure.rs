@@ -243,6 +243,8 @@ pub(crate) fn poll_failure(error: &tokio_postgres::Error, name: &str) -> Failure
             format!("somebody keeps a lock on a system catalog of {name}: {said}"),
             "Look for LOCK TABLE, VACUUM FULL or CLUSTER of a pg_ table.",
         )
+    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        (FailureKind::Query, format!("{name} refused the query: {said}"), refused::REVOKED)
     } else if code.code().starts_with("57P") {
         (
             FailureKind::Connect,

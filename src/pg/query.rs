@@ -42,13 +42,17 @@ const LONGEST_MS: u128 = i32::MAX as u128;
 /// The statements of one message are one transaction also without `BEGIN`, which not every pool allows.
 pub(crate) fn greeting(timeout: Duration) -> String {
     format!(
-        "{own_time}SELECT pg_catalog.current_setting('server_version_num'), \
+        "{own_time}SET LOCAL transaction_isolation = 'read committed';SELECT pg_catalog.current_setting('server_version_num'), \
          pg_catalog.current_setting('transaction_read_only'), pg_catalog.pg_is_in_recovery(), \
          (SELECT extract(epoch FROM pg_catalog.clock_timestamp() - backend_start) \
          FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))",
         own_time = own_time(timeout),
     )
 }
+
+/// The beginning of every transaction. Whatever isolation is the role's, the database's or the server's default: a
+/// standby refuses serializable transactions, and one that is deferrable waits until no other may disturb it.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;";
 
 /// The first statement of every transaction: how long the others may take. A role may have been given less than any
 /// statement takes that a new backend has never run, and this one looks nothing up.
@@ -78,7 +82,7 @@ impl Form {
 pub(crate) fn poll(version_num: u32, form: Form, timeout: Duration) -> String {
     format!(
         "{begin};{locks};{CLOCK};{sessions};{prepared};{DATABASES};{facts};COMMIT",
-        begin = begin(timeout),
+        begin = begin(version_num, timeout),
         locks = locks(version_num, form),
         sessions = sessions(version_num, true, form.all_queries),
         prepared = prepared(true),
@@ -92,7 +96,7 @@ pub(crate) fn poll(version_num: u32, form: Form, timeout: Duration) -> String {
 pub(crate) fn last_resort(version_num: u32, timeout: Duration) -> String {
     format!(
         "{begin};{locks};{CLOCK};{sessions};{prepared};SELECT pg_backend_pid();COMMIT",
-        begin = begin(timeout),
+        begin = begin(version_num, timeout),
         locks = locks(version_num, Form::FIRST),
         sessions = sessions(version_num, false, false),
         prepared = prepared(false),
@@ -119,15 +123,17 @@ fn prepared(names: bool) -> String {
 /// The beginning of the transaction, its settings, and the clock before the locks are read. Without parallel workers
 /// and compilation, which cost more than they bring here. A thousand groups of locks already do not fit into the usual
 /// memory as the planner counts it, and would go through files.
-fn begin(timeout: Duration) -> String {
+fn begin(version_num: u32, timeout: Duration) -> String {
     let statement = timeout.as_millis().max(1);
     // A lock that somebody else keeps on a catalog must leave time for the last resort, and cost little.
     let lock = (statement / 8).clamp(1, 500);
+    // It ends the connection, and not only the statement.
+    let more = if version_num >= 170_000 { ", ('transaction_timeout', '0')" } else { "" };
     format!(
-        "BEGIN READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
+        "{BEGIN}{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true), timestamptz_send(clock_timestamp()) FROM (VALUES \
          ('client_encoding', 'SQL_ASCII'), ('bytea_output', 'escape'), ('lock_timeout', '{lock}'), ('jit', 'off'), \
-         ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB')) AS setting (name, value)",
+         ('max_parallel_workers_per_gather', '0'), ('work_mem', '64MB'){more}) AS setting (name, value)",
         own_time = own_time(timeout),
     )
 }
@@ -277,6 +283,12 @@ mod tests {
     #[test]
     fn every_spelling_holds_a_stem() {
         assert!(SPELLINGS.iter().all(|spelling| STEMS.iter().any(|stem| spelling.contains(stem))));
+    }
+
+    #[test]
+    fn what_a_version_does_not_know_it_is_not_asked_for() {
+        let has = |version| poll(version, Form::FIRST, Duration::from_secs(1)).contains("transaction_timeout");
+        assert!(has(170_000) && has(180_004) && !has(160_009) && !has(120_022));
     }
 
     #[test]

@@ -15,6 +15,10 @@ const NO_SUCH_DATABASE: [&str; 2] = ["does not exist", "no such database"];
 const OTHER_DATABASE: &str =
     "Name another database, as dbname=postgres: the locks of all databases are seen from any of them.";
 
+/// What to do about a hardened server.
+pub(crate) const REVOKED: &str =
+    "The role lacks a right that every role has unless it was revoked from PUBLIC: grant it to this role again.";
+
 /// The failure for what the server said while we connected.
 pub(crate) fn by_server(db: &DbError, address: &Address) -> ConnectFailure {
     let (kind, hint) = advice(db.code(), db.routine(), db.message());
@@ -38,9 +42,10 @@ fn advice(code: &SqlState, routine: Option<&str>, message: &str) -> (FailureKind
         code if *code == SqlState::INVALID_CATALOG_NAME => {
             (Auth, "Name a database that is there: dbname=postgres is on most servers.")
         }
-        code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+        code if *code == SqlState::INSUFFICIENT_PRIVILEGE && by_database => {
             (Auth, "The role needs the privilege CONNECT on this database.")
         }
+        code if *code == SqlState::INSUFFICIENT_PRIVILEGE => (Auth, REVOKED),
         // A limit of this role, of this database, or of the server.
         code if *code == SqlState::TOO_MANY_CONNECTIONS && routine == Some("InitializeSessionUserId") => (
             Connect,

@@ -38,7 +38,7 @@ fn facts(timeout: Duration, version_num: u32) -> String {
         )
     };
     format!(
-        "BEGIN READ ONLY;{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
+        "{begin}{own_time}SET LOCAL search_path = pg_catalog, pg_temp;\
          SELECT set_config(name, value, true) FROM (VALUES ('client_encoding', 'SQL_ASCII'), \
          ('lock_timeout', '500'), ('jit', 'off')) AS setting (name, value);\
          SELECT current_setting('server_version'), encode(textsend(current_user::text), 'escape'), \
@@ -55,6 +55,7 @@ fn facts(timeout: Duration, version_num: u32) -> String {
          WHERE split_part(one, '=', 1) IN ({SETTINGS}) ORDER BY 1, 3 NULLS FIRST, 4 NULLS FIRST",
         has("pg_stat_statements", "mean_exec_time"),
         has("pg_stat_statements_info", "dealloc"),
+        begin = query::BEGIN,
         own_time = query::own_time(timeout),
     )
 }

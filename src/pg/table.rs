@@ -62,11 +62,12 @@ fn begin(timeout: Duration) -> String {
     // Nobody's work on the table should wait long behind us.
     let lock = (statement / 4).clamp(1, 2000);
     format!(
-        "BEGIN READ ONLY;{own_time}SELECT pg_catalog.set_config(name, value, true), \
+        "{begin}{own_time}SELECT pg_catalog.set_config(name, value, true), \
          pg_catalog.current_setting('server_encoding') FROM (VALUES ('client_encoding', \
          CASE pg_catalog.current_setting('server_encoding') WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END), \
          ('lock_timeout', '{lock}'), ('standard_conforming_strings', 'on'), \
          ('intervalstyle', 'postgres_verbose')) AS setting (name, value)",
+        begin = query::BEGIN,
         own_time = query::own_time(timeout),
     )
 }
