@@ -71,7 +71,7 @@ impl Error {
         Self::failure("cannot write to standard output").caused_by(error)
     }
 
-    /// What is wrong in a dictionary: the first problem with its place, and how many more there are.
+    /// What is wrong in a dictionary: the first problem with its place, and that there are more.
     pub fn problems(problems: impl AsRef<[Problem]>) -> Self {
         let problems = problems.as_ref();
         let Some(first) = problems.first() else { return Self::usage("a dictionary cannot be used") };
@@ -80,7 +80,8 @@ impl Error {
         let error = Self::usage(sentence).excerpt(excerpt);
         match problems.len() {
             1 => error,
-            number => error.hint(format!("There is more: pglockwatch keys lint shows all {number} problems.")),
+            // lint also finds what does no harm to a look, and so has a greater number.
+            _ => error.hint("There is more: pglockwatch keys lint shows every problem."),
         }
     }
 

@@ -30,11 +30,13 @@ impl Selection {
     /// What was asked for, as the end of a sentence; nothing if everything was.
     pub(super) fn words(&self) -> String {
         let mut words = String::new();
+        let mut word = " about";
         if let Some(pid) = self.pid {
-            let _ = write!(words, " about pid {pid}");
+            let _ = write!(words, "{word} pid {pid}");
+            word = " and";
         }
         if let Some(key) = self.key {
-            let _ = write!(words, " about key {}", crate::keys::key::text(key));
+            let _ = write!(words, "{word} key {}", crate::keys::key::text(key));
         }
         words
     }

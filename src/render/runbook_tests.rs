@@ -117,6 +117,8 @@ fn a_selection_takes_a_session_or_a_key() {
     assert!(prepared.contains("prepared-transaction-holder") && !prepared.contains("idle-holder"), "{prepared}");
     let nothing = of(Selection { pid: Some(1), key: None });
     assert_eq!(nothing, "primary: nothing to do, no finding about pid 1; 3 advisory locks held, 1\nwaiting.\n");
+    let both = of(Selection { pid: Some(1), key: Some(key_text::from_bigint(9)) });
+    assert!(both.contains("no finding about pid 1 and key 9;"), "{both}");
 }
 
 #[test]
