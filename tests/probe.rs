@@ -82,6 +82,24 @@ fn assert_verdict(cluster: &Cluster, dsn: &str, more: &[&str], verdict: &str, po
 }
 
 #[test]
+fn safe_on_a_server_is_not_safe_between_servers() {
+    let standby = server::start_with(&server::any(), &[], |folder| {
+        std::fs::write(folder.data().join("standby.signal"), "").unwrap();
+    });
+    let advice = |report: &Value| report["advice"].to_string();
+    let told = advice(&assert_verdict(&standby, &direct(&standby, "postgres"), &[], SAFE, ""));
+    assert!(told.contains("This server is a standby") && !told.contains("names several servers"), "{told}");
+    let cluster = cluster();
+    let (host, port) = (cluster.host(), cluster.port());
+    let several = format!("host={host},{host} port={port},1 user=app dbname=postgres");
+    let told = advice(&assert_verdict(&cluster, &several, &[], SAFE, ""));
+    assert!(told.contains("names several servers") && !told.contains("This server is a standby"), "{told}");
+    let primary = format!("{several} target_session_attrs=read-write");
+    let told = advice(&assert_verdict(&cluster, &primary, &[], SAFE, ""));
+    assert!(!told.contains("names several servers"), "{told}");
+}
+
+#[test]
 fn each_kind_of_pool_has_its_verdict() {
     let cluster = cluster();
     let pools = [

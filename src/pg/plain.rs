@@ -10,7 +10,7 @@ use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::client::Client;
-use super::conninfo::{Address, ConnSettings, Environment};
+use super::conninfo::{Address, ConnSettings, Environment, SessionAttrs};
 use super::{connect, failure, rows};
 use crate::analysis::report::Failure;
 use crate::model::Time;
@@ -121,6 +121,12 @@ impl ConnSettings {
     pub fn only_at(&self, address: &str) -> Self {
         let addresses: Vec<Address> = self.addresses.iter().filter(|one| one.name() == address).cloned().collect();
         Self { addresses: if addresses.is_empty() { self.addresses.clone() } else { addresses }, ..self.clone() }
+    }
+
+    /// Whether it may lead two sessions to two servers: it names several addresses, and does not ask for the one server
+    /// that takes writes.
+    pub fn leads_to_several_servers(&self) -> bool {
+        self.addresses.len() > 1 && !matches!(self.attrs, SessionAttrs::ReadWrite | SessionAttrs::Primary)
     }
 
     /// The same with one more startup option.

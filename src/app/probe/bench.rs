@@ -78,6 +78,11 @@ impl Bench {
         self.timeout
     }
 
+    /// Whether clients of this DSN may come to different servers.
+    pub fn leads_to_several_servers(&self) -> bool {
+        self.settings.leads_to_several_servers()
+    }
+
     /// From now on all clients go to this address.
     pub fn stay_at(&mut self, address: &str) {
         self.settings = self.settings.only_at(address);

@@ -212,6 +212,10 @@ pub struct Lock {
 pub struct Observed {
     /// host:port
     pub address: String,
+    /// The DSN may lead other clients to other servers.
+    pub several_servers: bool,
+    /// The server is in recovery.
+    pub standby: bool,
     /// The second number of the key.
     pub objid: i32,
     /// Experiment 1.
@@ -247,6 +251,8 @@ impl Observed {
     pub fn new(address: String, objid: i32) -> Self {
         Self {
             address,
+            several_servers: false,
+            standby: false,
             objid,
             alone: None,
             busy: None,

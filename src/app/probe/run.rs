@@ -110,6 +110,8 @@ impl Run {
                 Err(trouble) => return Err(trouble),
             }
         };
+        // Once it stays at one address it leads nowhere else.
+        self.seen.several_servers |= self.bench.leads_to_several_servers();
         self.bench.stay_at(&address);
         self.seen.address = address;
         self.subject = Some(client);
@@ -151,6 +153,9 @@ impl Run {
             backends.push(self.backend_of(subject, "")?.0);
         }
         self.seen.alone = Some(Alone { statements: ALONE, backends: distinct(&backends) });
+        let mark = self.say.mark();
+        let sets = self.bench.ask(subject, Statements::standby(&mark))?;
+        self.seen.standby = last_row(&sets)?.first().is_some_and(|cell| cell.as_deref() == Some("t"));
         Ok(())
     }
 

@@ -71,6 +71,11 @@ impl Statements {
         format!("SELECT {ME}, {CLOCK} {mark}")
     }
 
+    /// Is this server a standby?
+    pub fn standby(mark: &str) -> String {
+        format!("SELECT pg_catalog.pg_is_in_recovery(), {CLOCK} {mark}")
+    }
+
     /// Who holds the key? pid, backend_start (NULL where the session is gone), database, mode.
     pub fn holders(&self, mark: &str) -> String {
         format!(

@@ -28,6 +28,15 @@ fn direct() -> Observed {
     seen
 }
 
+#[test]
+fn safe_is_said_of_one_server() {
+    let words = |several_servers, standby| all_words(&judge(Observed { several_servers, standby, ..direct() }));
+    assert!(!words(false, false).contains("server"), "{}", words(false, false));
+    let several = words(true, false);
+    assert!(several.contains("only db:5432 was tried") && !several.contains("standby"), "{several}");
+    assert!(words(false, true).contains("This server is a standby"), "{}", words(false, true));
+}
+
 /// The same before any session lock.
 fn without_session_locks(mut seen: Observed) -> Observed {
     (seen.session_lock, seen.counted, seen.left_behind) = (None, None, None);

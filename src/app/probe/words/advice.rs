@@ -23,6 +23,20 @@ fn safe(seen: &Observed, pooler: PoolerKind) -> Vec<String> {
          connection, and look at the boolean that pg_advisory_unlock returns."
             .to_owned(),
     ];
+    // An advisory lock is one server's own.
+    if seen.several_servers {
+        advice.push(format!(
+            "The DSN names several servers, and only {} was tried: clients that are led to different ones do not shut \
+             each other out. With target_session_attrs=read-write all come to the primary.",
+            seen.address
+        ));
+    }
+    if seen.standby {
+        advice.push(
+            "This server is a standby: its locks shut nobody out on the primary. Take locks that guard writes there."
+                .to_owned(),
+        );
+    }
     if matches!(seen.leaving, Some(Leaving::Reset(_))) {
         let settings = match pooler {
             PoolerKind::PgBouncer => "pool_mode=session and server_reset_query=DISCARD ALL",
