@@ -101,6 +101,21 @@ fn a_listener_that_is_no_postgresql_is_said_to_be_none() {
     assert!(ran.took < Duration::from_secs(3) + LATENESS + SLACK, "{ran:?}");
 }
 
+#[test]
+fn a_connection_string_in_place_of_a_name_is_never_shown() {
+    let (home, uri) = (home(), format!("postgres://mon:{SECRET}@db1/app"));
+    for name in ["PGHOST", "PGDATABASE", "PGUSER"] {
+        let mut command = pglockwatch(home.path());
+        command.arg("check").env("PGHOST", "127.0.0.1").env("PGPORT", "1").env(name, &uri);
+        assert_plain_failure(&run(command, Duration::from_secs(60)), &format!("(from {name}) is a whole connection"));
+    }
+    for dsn in [format!("host={uri}"), format!("host=h dbname={uri}"), format!("dbname='host=h password={SECRET}'")] {
+        let ran = check(home.path(), &["--dsn", &dsn]);
+        assert_plain_failure(&ran, "is a whole connection string");
+        assert!(ran.stdout.is_empty(), "{ran:?}");
+    }
+}
+
 /// What is refused for one role or one database is not said to be the whole server's trouble.
 #[test]
 fn a_refusal_says_what_helps_against_it() {

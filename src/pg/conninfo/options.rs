@@ -14,6 +14,15 @@ pub(crate) struct Options {
     secrets: BTreeMap<&'static str, SecretString>,
 }
 
+/// Options whose values are shown, by us or in what a server answers.
+const SHOWN: [&str; 5] = ["dbname", "host", "hostaddr", "service", "user"];
+
+/// Whether a value can only have come into the place of a name by mistake, with a password in it: libpq would look for
+/// a database or a host of that name, and say so.
+fn holds_connection_string(value: &str) -> bool {
+    value.contains("://") || value.to_ascii_lowercase().contains("password=")
+}
+
 impl Options {
     /// Sets an option; the last one counts, as in libpq.
     pub(crate) fn set(&mut self, keyword: &'static Keyword, value: String, place: &str) -> Result<(), ConnInfoError> {
@@ -22,6 +31,11 @@ impl Options {
             return Err(ConnInfoError::new(format!("the option {name} {place} holds a zero byte")));
         }
         keyword.check(&value, place)?;
+        if SHOWN.contains(&keyword.name) && holds_connection_string(&value) {
+            let name = keyword.name;
+            return Err(ConnInfoError::new(format!("the option {name} {place} is a whole connection string"))
+                .hint("Give that as --dsn, or in a file with --dsn-file."));
+        }
         if keyword.is_secret() {
             self.secrets.insert(keyword.name, SecretString::from(value));
         } else {
