@@ -29,7 +29,7 @@ fn observed(scene: &Scene<'_>, hoarder: &Session) -> Vec<Value> {
             // Once it has looked, in its read-only transaction, it knows the server and is known to the catalogues' cache.
             scene.until(
                 "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'pglockwatch' AND state = 'idle'
-                 AND query LIKE 'BEGIN READ ONLY%' AND clock_timestamp() - backend_start > '500 milliseconds'",
+                 AND query LIKE 'BEGIN ISOLATION%' AND clock_timestamp() - backend_start > '500 milliseconds'",
             );
             while !looking.is_finished() {
                 full::fill(scene.cluster(), || hoard(hoarder));
