@@ -167,7 +167,9 @@ impl Line {
                 )
             };
         }
-        if self.severity >= Severity::Warning && !silenced && event == "finding began" {
+        // What has become worse is news to whoever reads warnings only; what has become better is not.
+        let is_worse = severity_before.map_or(event == "finding began", |before| before < self.severity);
+        if self.severity >= Severity::Warning && !silenced && is_worse {
             log!(warn);
         } else {
             log!(info);
