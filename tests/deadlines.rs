@@ -70,9 +70,13 @@ impl Day {
     fn live_through(&self, home: &Path, well: &str) -> Option<String> {
         let allowed = self.observe + TIMEOUT + LATENESS;
         let mut late = Vec::new();
-        for _ in 0..TRIES {
+        for tries in 1..=TRIES {
             let ran = check(home, &self.args);
             if let Some(wrong) = self.wrong(&ran) {
+                // A loaded machine may need the whole timeout for what hangs nowhere. What hangs does so each time.
+                if tries < TRIES && ran.stdout.contains("\"kind\": \"timeout\"") {
+                    continue;
+                }
                 return Some(format!("{}: {wrong}: {ran:?}", self.name));
             }
             // Where nothing hangs a look takes that long now, and only because of the machine.
