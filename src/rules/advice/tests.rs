@@ -215,6 +215,7 @@ fn a_backend_that_is_lent_to_us_is_to_be_seen_from_elsewhere() {
     let text = all_text(found(&report, "hidden-sessions"));
     assert!(text.contains("how long pid 1 has rested") && text.contains("past the pooler"), "{text}");
     assert!(!text.contains("track_activities") && !text.contains("GRANT"), "{text}");
+    assert!(!text.contains("pglockwatch check"), "through the pooler it would see the same again: {text}");
 }
 
 #[test]
