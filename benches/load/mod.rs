@@ -17,7 +17,7 @@ const DATABASE: u32 = 16_384;
 pub const PER_SESSION: usize = 20;
 
 /// One in so many sessions waits for a key that somebody holds.
-const WAITERS: usize = 10;
+pub const WAITERS: usize = 10;
 
 /// A moment so many seconds after the load's beginning.
 pub fn time(seconds: f64) -> Time {

@@ -8,7 +8,8 @@ use pglockwatch::model::{
 use crate::load;
 
 /// The shapes, each with a size and its double: the time should at most double.
-pub const SHAPES: [(&str, Shape, [usize; 2]); 4] = [
+pub const SHAPES: [(&str, Shape, [usize; 2]); 5] = [
+    ("locks of 500 sessions", more_of_each, [10_000, 20_000]),
     ("sessions with ten locks each", tens, [1_000, 2_000]),
     ("locks in one session", hoard, [50_000, 100_000]),
     ("waiters for one key", queue, [500, 1_000]),
@@ -43,6 +44,18 @@ fn sessions(count: usize, poll: u32) -> Snapshot {
 
 fn owner(backend: &Backend) -> LockOwner {
     LockOwner::Backend(backend.pid)
+}
+
+/// The shared load in all but this: however many locks there are, they are those of 500 sessions.
+fn more_of_each(size: usize, poll: u32) -> Snapshot {
+    const SESSIONS: usize = 500;
+    let mut snapshot = sessions(SESSIONS, poll);
+    let each = size / SESSIONS;
+    let held = (0..size).map(|number| row(owner(&snapshot.backends[number / each]), number, true));
+    let waiting = (1..SESSIONS).step_by(load::WAITERS);
+    let waits = waiting.map(|session| row(owner(&snapshot.backends[session]), (session - 1) * each, false));
+    snapshot.locks = held.chain(waits).collect();
+    snapshot
 }
 
 fn tens(size: usize, poll: u32) -> Snapshot {
