@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::report::{Ended, Ending};
+use crate::analysis::report::{Ended, Ending, Shared};
 use crate::analysis::{HoldScope, HolderRef, Observed};
 use crate::model::{AdvisoryKey, Pid, Time};
 use crate::report_of::Found;
@@ -22,7 +22,7 @@ pub struct Endings {
 struct Subject {
     sessions: Vec<Session>,
     gid: Option<String>,
-    keys: Vec<AdvisoryKey>,
+    keys: Shared<AdvisoryKey>,
     /// One of its holds is proved to be session scope: the end of a transaction does not end it.
     session_scope: bool,
 }

@@ -52,8 +52,8 @@ impl BlockedWaiters {
         let severity = severity(context, waiters, &keys);
         let mut draft = Draft::new(self.name(), Subject::Roots(roots.to_vec()), severity, Action::Investigate)
             .with_holds(&own)
+            .with_keys(keys)
             .with_waiters(context, waiters);
-        draft.keys = keys.into_iter().collect();
         for &root in roots {
             draft = draft.with_holder(context, root);
         }

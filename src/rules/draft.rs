@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::analysis::report::{Action, HeldFor, Severity};
+use crate::analysis::report::{Action, HeldFor, Severity, Shared};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
 use crate::keys::{KeyBook, Kind};
 use crate::model::{AdvisoryKey, Backend, Pid};
@@ -64,7 +64,7 @@ pub struct Draft {
     /// Evidence, one sentence each.
     pub detail: Vec<String>,
     /// Its keys, sorted, without duplicates.
-    pub keys: Vec<AdvisoryKey>,
+    pub keys: Shared<AdvisoryKey>,
     /// Key texts where there is no key of a lock: holder-count of a key that nobody holds.
     pub key_texts: Vec<String>,
     /// The subject's own sessions.
@@ -89,8 +89,6 @@ pub struct Draft {
 struct MadeOf {
     holder: HolderRef,
     holds: usize,
-    /// How many keys they have: a draft that has more names others, too.
-    keys: usize,
 }
 
 impl Draft {
@@ -102,7 +100,7 @@ impl Draft {
             severity,
             summary: String::new(),
             detail: Vec::new(),
-            keys: Vec::new(),
+            keys: Shared::default(),
             key_texts: Vec::new(),
             pids: Vec::new(),
             gid: None,
@@ -115,28 +113,37 @@ impl Draft {
         }
     }
 
+    /// Takes these keys, in whichever order.
+    #[must_use]
+    pub fn with_keys(mut self, keys: impl IntoIterator<Item = AdvisoryKey>) -> Self {
+        let mut keys: Vec<AdvisoryKey> = keys.into_iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        self.keys = keys.into();
+        self.made_of = None;
+        self
+    }
+
     /// Takes keys and hold time from these holds.
     #[must_use]
     pub fn with_holds(mut self, holds: &[&Hold]) -> Self {
-        self.keys = holds.iter().map(|hold| hold.key).collect();
-        self.keys.sort_unstable();
-        self.keys.dedup();
+        self = self.with_keys(holds.iter().map(|hold| hold.key));
         self.held = longest_held(holds);
         let are_of_one = holds.windows(2).all(|pair| {
             let (one, next) = (pair[0], pair[1]);
             one.holder == next.holder && (one.key, one.mode) < (next.key, next.mode)
         });
-        let made_of = |hold: &&Hold| MadeOf { holder: hold.holder, holds: holds.len(), keys: self.keys.len() };
+        let made_of = |hold: &&Hold| MadeOf { holder: hold.holder, holds: holds.len() };
         self.made_of = holds.first().filter(|_| are_of_one).map(made_of);
         self
     }
 
     /// The places in `Observed::holds` of all holds of its session, if it is about all that one session holds.
     pub fn whole(&self, observed: &Observed) -> Option<Range<usize>> {
-        let MadeOf { holder, holds, keys } = self.made_of?;
+        let MadeOf { holder, holds } = self.made_of?;
         let HolderRef::Session(pid) = holder else { return None };
         let places = observed.places_of(holder);
-        let is_all = self.pids == [pid] && self.gid.is_none() && self.keys.len() == keys && places.len() == holds;
+        let is_all = self.pids == [pid] && self.gid.is_none() && places.len() == holds;
         is_all.then_some(places)
     }
 

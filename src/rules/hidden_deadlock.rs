@@ -49,10 +49,8 @@ impl HiddenDeadlock {
         let holds: Vec<_> = context.observed.holds_of(subject).filter(|hold| keys.contains(&hold.key)).collect();
         let mut draft = Draft::new(self.name(), Subject::Holder(subject), Severity::Critical, Action::CancelWaiter)
             .with_holds(&holds)
+            .with_keys(keys)
             .with_waiters(context, context.observed.waiters_of(subject));
-        draft.keys.extend(keys);
-        draft.keys.sort_unstable();
-        draft.keys.dedup();
         draft.pids = vec![holder];
         draft.pids.extend(pairs.iter().flat_map(|&(waiter, third)| [waiter, third]));
         draft.pids.sort_unstable();

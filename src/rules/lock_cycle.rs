@@ -38,10 +38,8 @@ impl LockCycle {
         }
         let mut draft =
             Draft::new(self.name(), Subject::Cycle(pids.to_vec()), Severity::Critical, Action::CancelWaiter)
+                .with_keys(advisory.iter().filter_map(|wait| wait.key()))
                 .with_waiters(context, context.observed.waiters_of_cycle(place));
-        draft.keys = advisory.iter().filter_map(|wait| wait.key()).collect();
-        draft.keys.sort_unstable();
-        draft.keys.dedup();
         draft.pids = pids.to_vec();
         draft.cancel = vec![youngest.pid];
         let holds = context.holds_of_draft(&draft);

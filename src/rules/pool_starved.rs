@@ -46,8 +46,8 @@ impl PoolStarved {
             holders.iter().flat_map(|&holder| context.observed.waiters_of(holder)).copied().collect();
         let mut draft = Draft::new(self.name(), Subject::Pool(place), Severity::Critical, Action::Terminate)
             .with_holds(&holds)
+            .with_keys(keys)
             .with_waiters(context, &waiters.into_iter().collect::<Vec<_>>());
-        draft.keys = keys.into_iter().collect();
         draft.pids = pids.to_vec();
         let application = if pool.application.is_empty() { "no application_name" } else { &pool.application };
         draft.summary = format!(

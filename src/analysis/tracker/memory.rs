@@ -79,7 +79,9 @@ pub(super) struct Memories {
 impl Memories {
     pub(super) fn new(before: Vec<HoldMemory>) -> Self {
         let went_on = vec![[None; 2]; before.len() + 1];
-        Self { before, after: Vec::new(), pasts: Vec::new(), went_on }
+        // Of most holders one will do, where a list that grows makes room for four.
+        let most = before.len().max(1);
+        Self { before, after: Vec::with_capacity(most), pasts: Vec::with_capacity(most), went_on }
     }
 
     /// How a lock for which nobody queues has gone on, if another one with this memory, or with none, has shown it.
