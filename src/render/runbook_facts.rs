@@ -215,7 +215,7 @@ fn one_holder(index: &Index<'_>, finding: &Finding, pid: Pid) -> Vec<String> {
     let Some(first) = locks.first() else { return vec![format!("pid {pid}, holds no advisory lock itself")] };
     let holder = &first.holder;
     let mut lines = vec![session(index.report, holder)];
-    let lock = locks.iter().find(|lock| finding.keys().any(|key| *key == *lock.key.text)).unwrap_or(first);
+    let lock = locks.iter().find(|lock| finding.lists(&lock.key)).unwrap_or(first);
     let mut facts: Vec<String> = state(holder).into_iter().collect();
     facts.push(match lock.past.scope {
         HoldScope::Session => "session scope".to_owned(),

@@ -9,7 +9,7 @@ use super::runbook::Selection;
 use super::style::{self, Screen};
 use super::top::{Silence, View};
 use super::{Status, json, nagios, runbook, runbook_markdown, table, top};
-use crate::analysis::report::{Failure, FailureKind, PoolerReport, Severity, TargetReport};
+use crate::analysis::report::{Failure, FailureKind, KeyReport, LockReport, PoolerReport, Severity, TargetReport};
 
 const PIPE: Screen = Screen { color: false, width: None, height: None };
 
@@ -348,4 +348,24 @@ fn what_is_to_be_known_of_the_look_itself_is_on_every_page() {
     assert_eq!(value["targets"][0]["notes"].as_array().unwrap().len(), 2);
     assert!(value["targets"][1].get("notes").is_none());
     assert_eq!(value["status"], "ok");
+}
+
+/// The same numbers are another key in another database, and another session's lock is another finding's.
+#[test]
+fn a_finding_names_the_lock_of_its_own_key_and_session() {
+    let mut report = target("primary");
+    let ours = lock(key(7, None), holder(10, "api"), &["idle-holder"]);
+    report.findings = vec![finding("idle-holder", Severity::Warning, &ours)];
+    let names = |lock: &LockReport| top::worst_finding(&report, lock).is_some();
+    assert!(names(&ours));
+    assert!(names(&LockReport { key: ours.key.alone(), ..ours.clone() }), "a list of its own");
+    let other_number = lock(key(8, None), holder(10, "api"), &["idle-holder"]);
+    let other_session = lock(key(7, None), holder(11, "api"), &["idle-holder"]);
+    let elsewhere = KeyReport { database: Some("other".into()), ..KeyReport::clone(&ours.key) };
+    let other_database = LockReport { key: elsewhere.into(), ..ours.clone() };
+    assert!(![other_number, other_session, other_database].iter().any(names));
+    // A text of a key that nobody holds has no database.
+    report.findings[0].key_reports.clear();
+    report.findings[0].key_texts = vec!["7".to_owned()];
+    assert!(top::worst_finding(&report, &ours).is_some());
 }

@@ -208,8 +208,8 @@ fn table(report: &TargetReport, rows: usize, screen: Screen) -> Vec<String> {
 pub(crate) fn worst_finding<'a>(report: &'a TargetReport, lock: &LockReport) -> Option<&'a Finding> {
     let names = |finding: &&Finding| {
         lock.rules.contains(&finding.rule)
-            && (finding.keys().any(|key| *key == *lock.key.text) || finding.listed_keys() < finding.key_count)
             && (finding.pids.is_empty() || lock.holder.pid.is_none_or(|pid| finding.pids.contains(&pid)))
+            && (finding.lists(&lock.key) || finding.listed_keys() < finding.key_count)
     };
     report.findings.iter().filter(names).max_by_key(|finding| (counts(finding), finding.severity))
 }

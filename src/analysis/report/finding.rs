@@ -1,6 +1,6 @@
 //! A finding.
 
-use super::{HeldFor, LateAdvice, LeaseSubject, ReportedKey, Waited};
+use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, ReportedKey, Waited};
 use crate::model::{Pid, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
@@ -76,6 +76,12 @@ impl Finding {
     /// The texts of its keys, as many as there are in the lists.
     pub fn keys(&self) -> impl Iterator<Item = &str> + Clone {
         self.key_reports.iter().map(|report| &*report.text).chain(self.key_texts.iter().map(String::as_str))
+    }
+
+    /// Whether the lists have this key. It is asked for each lock: numbers are faster than texts.
+    pub fn lists(&self, key: &KeyReport) -> bool {
+        let is_same = |listed: &ReportedKey| listed.numbers == key.numbers && listed.database == key.database;
+        self.key_reports.iter().any(is_same) || self.key_texts.iter().any(|text| **text == *key.text)
     }
 
     /// How many keys there are in the lists.

@@ -4,6 +4,7 @@ use super::{Cell, Tone, held_text, holder_forms, key_forms, short_key, state_tex
 use crate::analysis::report::{TargetReport, WaitReport, WaiterReport};
 use crate::app::top::columns::Column;
 use crate::app::top::state::{Branch, Node, State, waiter};
+use crate::keys::key;
 use crate::render::style::{self, safe};
 use crate::render::top::worst_finding;
 
@@ -20,9 +21,11 @@ pub(super) fn cell(state: &State, report: &TargetReport, place: usize, column: C
 /// The key of the root's lock: the next line knows it.
 fn key_of(state: &State, report: &TargetReport, place: usize, wait: &WaitReport) -> Vec<String> {
     let below = state.branches.get(place + 1).map(|below| below.node);
-    let lock = match below {
-        Some(Node::Root(_, Some(lock))) => report.locks.get(lock),
-        _ => report.locks.iter().find(|lock| wait.advisory && *lock.key.text == *wait.object),
+    let lock = if let Some(Node::Root(_, Some(lock))) = below {
+        report.locks.get(lock)
+    } else {
+        let numbers = key::parse(&wait.object).ok().filter(|_| wait.advisory);
+        numbers.and_then(|numbers| report.locks.iter().find(|lock| lock.key.numbers == numbers))
     };
     match lock {
         Some(lock) => {
