@@ -307,6 +307,7 @@ fn with_own_if_lent(sessions: Vec<rows::BackendOfRole>, own_pid: Pid, locks: &Lo
         lent_to_us,
         application: String::new(),
         xact_start: None,
+        query_start: None,
         state: None,
         state_change: None,
         has_written: false,

@@ -68,7 +68,8 @@ impl Rule for HiddenSessions {
                 lent.pid
             ));
         }
-        let untracked = hidden.len() - forbidden - usize::from(lent.is_some());
+        let untracked =
+            backends.iter().filter(|backend| backend.backend_start.is_some() && !backend.lent_to_us).count();
         if untracked > 0 {
             let sessions = words::count(untracked, "session", "sessions");
             draft.detail.push(format!("track_activities is off in {sessions}: no state is reported there."));
