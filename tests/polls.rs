@@ -3,6 +3,8 @@
 //!
 //! The server itself tells what it was sent: the last message of a session stands in `pg_stat_activity`.
 
+mod hoards;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
+use super::hoards::Hoards;
 use super::rows::{self, BackendOfRole, LockRows, RowError};
 use crate::model::{Pid, Time};
 
 /// See the module.
-#[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct Answer<'a> {
+    /// What is known of locks whose keys were not asked for.
+    hoards: &'a Hoards,
     /// Result sets that have begun.
     sets: usize,
     /// The last row of the clock's set: those before it come while settings are still being made.
@@ -40,7 +42,22 @@ pub(crate) struct Parts {
     pub rest: Vec<Vec<SimpleQueryRow>>,
 }
 
-impl Answer {
+impl<'a> Answer<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(hoards: &'a Hoards) -> Self {
+        Self {
+            hoards,
+            sets: 0,
+            before_locks: None,
+            locks: LockRows::default(),
+            pids: BTreeSet::new(),
+            after_locks: None,
+            sessions: Vec::new(),
+            rest: Vec::new(),
+            wrong: None,
+        }
+    }
+
     /// Takes what comes next.
     pub(crate) fn take(&mut self, message: SimpleQueryMessage) {
         match message {
@@ -67,7 +84,7 @@ impl Answer {
     fn read(&mut self, row: SimpleQueryRow) -> Result<(), RowError> {
         match self.sets {
             1 => self.before_locks = Some(row),
-            2 => self.locks.read(&row)?,
+            2 => self.locks.read(&row, self.hoards)?,
             3 => self.after_locks = Some(row),
             4 => self.sessions.push(rows::backend(&row, &self.pids)?),
             _ => {

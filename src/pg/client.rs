@@ -115,6 +115,7 @@ mod tests {
 
     use super::*;
     use crate::pg::answer::Answer;
+    use crate::pg::hoards::Hoards;
 
     /// What takes longer hangs.
     const SOON: Duration = Duration::from_secs(60);
@@ -214,13 +215,14 @@ mod tests {
     fn an_answer_that_is_no_poll_is_read_to_its_end() {
         let (mut client, served) = server(|stream| {
             let clock = set(&[r"\000\000\000\000\000\000\000\001"]);
-            let locks = set(&["no pid", "7/1", "ExclusiveLock", "t", "5", "1", "", "", "7"]);
+            let locks = set(&["no pid", "7/1", "5", "1", "ShareLock", "7", ""]);
             stream.write_all(&[clock.clone(), locks, clock, ready()].concat()).unwrap();
             read_message(stream, true).unwrap();
             stream.write_all(&[set(&["well"]), ready()].concat()).unwrap();
         });
         for (sets, says) in [(3, "column 0 of the locks cannot be read"), (7, "1 result sets where 7")] {
-            let mut answer = Answer::default();
+            let hoards = Hoards::default();
+            let mut answer = Answer::new(&hoards);
             client.each("SELECT", |part| answer.take(part)).unwrap();
             let error = answer.parts(sets).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(says), "{error:?} does not say {says:?}");

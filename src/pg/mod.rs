@@ -14,6 +14,7 @@ pub mod conninfo;
 mod console;
 mod failure;
 mod files;
+mod hoards;
 mod lease;
 mod passfile;
 mod plain;

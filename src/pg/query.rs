@@ -15,6 +15,8 @@
 
 use std::time::Duration;
 
+use crate::model::Pid;
+
 /// Bytes of a statement that are sent: `pg_stat_activity` keeps at most `track_activity_query_size`, 1,024 by default.
 pub(crate) const QUERY_BYTES: usize = 1024;
 /// Bytes that are sent of a statement that seems to call an advisory lock function: we look more closely.
@@ -61,7 +63,7 @@ pub(crate) fn own_time(timeout: Duration) -> String {
 }
 
 /// How a poll is asked. Every form gets the same answer, each where it costs the server least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Form {
     /// Sessions have many locks each: those of one owner, mode and kind come as one row.
     pub grouped: bool,
@@ -71,15 +73,31 @@ pub(crate) struct Form {
     /// Most sessions hold or wait, or there are few: the statement of each session is sent, and nobody collects whose are
     /// needed.
     pub all_queries: bool,
+    /// What is known of hoards: matters where locks are grouped and no others are sent.
+    pub sums: Sums,
 }
 
 impl Form {
     /// The form that presumes nothing.
-    pub(crate) const FIRST: Self = Self { grouped: true, others: true, all_queries: false };
+    pub(crate) const FIRST: Self = Self {
+        grouped: true,
+        others: true,
+        all_queries: false,
+        sums: Sums { wanted: false, in_place_of_keys: Vec::new() },
+    };
+}
+
+/// How the sums of [`super::hoards`] are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// With every group comes the sum of its keys.
+    pub wanted: bool,
+    /// Of the groups of these backends comes only the sum.
+    pub in_place_of_keys: Vec<Pid>,
 }
 
 /// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
-pub(crate) fn poll(version_num: u32, form: Form, timeout: Duration) -> String {
+pub(crate) fn poll(version_num: u32, form: &Form, timeout: Duration) -> String {
     format!(
         "{begin};{locks};{CLOCK};{sessions};{prepared};{DATABASES};{facts};COMMIT",
         begin = begin(version_num, timeout),
@@ -97,7 +115,7 @@ pub(crate) fn last_resort(version_num: u32, timeout: Duration) -> String {
     format!(
         "{begin};{locks};{CLOCK};{sessions};{prepared};SELECT pg_backend_pid();COMMIT",
         begin = begin(version_num, timeout),
-        locks = locks(version_num, Form::FIRST),
+        locks = locks(version_num, &Form::FIRST),
         sessions = sessions(version_num, false, false),
         prepared = prepared(false),
     )
@@ -144,20 +162,39 @@ const IDENTITY: &str =
     "concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid)";
 
 /// The columns of a lock, or of a group of locks.
-const LOCK: &str = "pid, virtualtransaction, mode, granted, database, objsubid, identity, waitstart, numbers";
+const LOCK: &str = "pid, virtualtransaction, database, objsubid, label, numbers, sum";
+
+/// The numbers of an advisory key as one.
+const NUMBERS: &str = "classid::int8 << 32 | objid::int8";
+
+/// A hash of them that mixes both, whatever they are: that of the bigint does not tell (1, 2) from (2, 1).
+const HASH: &str = "hashoidextended(classid, hashoidextended(objid, 0))";
+
+/// What there is to say of a lock beside its owner and its key, in one column, for each column by which rows are grouped
+/// costs: mode, granted, since when it waits, and the object, if it is no advisory key. NULL for what nearly all are,
+/// exclusive advisory locks that are held; for those in another mode the mode.
+fn label(version_num: u32, held: &str, identity: &str) -> String {
+    let waitstart =
+        if version_num >= 140_000 { "coalesce(encode(timestamptz_send(waitstart), 'hex'), '')" } else { "''" };
+    format!(
+        "CASE WHEN {held} THEN CASE WHEN mode <> 'ExclusiveLock' THEN mode END \
+         ELSE concat_ws('/', mode, granted, {waitstart}, {identity}) END"
+    )
+}
+
+/// The identity of a row of `pg_lock_status()`; none of an advisory key.
+fn identity() -> String {
+    format!("CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END")
+}
 
 /// The locks' statement. Where the sessions' statement sends the query of some only, their pids go into a setting that
 /// ends with the transaction.
-fn locks(version_num: u32, form: Form) -> String {
-    let start = match (version_num >= 140_000, form.grouped) {
-        (false, _) => "NULL::bytea",
-        (true, false) => "timestamptz_send(waitstart)",
-        (true, true) => "timestamptz_send(max(waitstart))",
-    };
+fn locks(version_num: u32, form: &Form) -> String {
     let (before, kept) = match (form.others, form.grouped) {
-        (false, grouped) => (String::new(), advisory_locks(start, grouped)),
-        (true, true) => grouped_locks(start),
-        (true, false) => single_locks(start),
+        (false, true) => (String::new(), advisory_groups(version_num, &form.sums)),
+        (false, false) => (String::new(), advisory_locks(version_num)),
+        (true, true) => grouped_locks(version_num),
+        (true, false) => single_locks(version_num),
     };
     if form.all_queries {
         return if before.is_empty() { kept } else { format!("WITH {} {kept}", before.trim_end_matches(',')) };
@@ -171,61 +208,81 @@ fn locks(version_num: u32, form: Form) -> String {
 
 /// All advisory rows, all rows that wait, and the rows of prepared transactions' own xids, which lead to
 /// `pg_prepared_xacts`. No row is copied: that alone costs a fifth of reading the locks.
-fn advisory_locks(start: &str, grouped: bool) -> String {
-    let number = "classid::int8 << 32 | objid::int8";
-    let (numbers, group) = if grouped {
-        (format!("array_agg({number})"), " GROUP BY 1, 2, 3, 4, 5, 6, 7")
-    } else {
-        (number.to_owned(), "")
-    };
+const ADVISORY: &str = "FROM pg_lock_status() \
+     WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid')";
+
+/// The label of one of these. Of those that are granted advisory ones alone have a classid.
+fn label_of_advisory(version_num: u32) -> String {
+    label(version_num, "granted AND classid IS NOT NULL", &identity())
+}
+
+fn advisory_locks(version_num: u32) -> String {
     format!(
-        "SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
-         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {start} AS waitstart, {numbers} AS numbers \
-         FROM pg_lock_status() \
-         WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid'){group}"
+        "SELECT pid, virtualtransaction, database, objsubid, {label} AS label, {NUMBERS} AS numbers, NULL AS sum \
+         {ADVISORY}",
+        label = label_of_advisory(version_num),
     )
 }
 
-/// The same, and every row that holds back a row that waits for something else: what stands before `kept`, and it. Of
-/// relations some come that nobody waits for: [`super::rows`] drops them.
+/// The same in groups. To add up hashes costs the server a quarter of what it costs to collect and write the numbers.
+/// In all locks of a virtualtransaction, pid and database are the same.
+fn advisory_groups(version_num: u32, sums: &Sums) -> String {
+    let sum = if sums.wanted { format!("sum({HASH})") } else { "NULL".to_owned() };
+    let filter = if sums.in_place_of_keys.is_empty() {
+        String::new()
+    } else {
+        // An array of them costs several times as much, and the pid of a prepared transaction is NULL.
+        let others: Vec<String> =
+            sums.in_place_of_keys.iter().map(|pid| format!("pid IS DISTINCT FROM {pid}")).collect();
+        format!(" FILTER (WHERE {} OR NOT granted)", others.join(" AND "))
+    };
+    format!(
+        "SELECT max(pid) AS pid, virtualtransaction, max(database) AS database, objsubid, {label} AS label, \
+         array_agg({NUMBERS}){filter} AS numbers, {sum} AS sum {ADVISORY} GROUP BY 2, 4, 5",
+        label = label_of_advisory(version_num),
+    )
+}
+
+/// All that [`ADVISORY`] has, and every row that holds back a row that waits for something else: what stands before
+/// `kept`, and it. Of relations some come that nobody waits for: [`super::rows`] drops them.
 ///
 /// Rows of one owner, mode and kind come as one, with their numbers as an array: a session with 10,000 locks costs the
 /// server half of what 10,000 rows do, and us nearly nothing. A row that waits is the only one of its owner, so
 /// its `waitstart` is the greatest.
-fn grouped_locks(start: &str) -> (String, String) {
+fn grouped_locks(version_num: u32) -> (String, String) {
+    let start = if version_num >= 140_000 { "max(waitstart)" } else { "NULL" };
     let before = format!(
         "held AS MATERIALIZED (SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
          CASE WHEN locktype = 'advisory' THEN NULL WHEN locktype = 'relation' THEN 'relation' ELSE {IDENTITY} END \
-         AS identity, {start} AS waitstart, \
-         array_agg(coalesce(relation::int8, classid::int8 << 32 | objid::int8)) AS numbers \
+         AS identity, {start} AS waitstart, array_agg(coalesce(relation::int8, {NUMBERS})) AS numbers \
          FROM pg_lock_status() WHERE mode <> 'SIReadLock' GROUP BY 1, 2, 3, 4, 5, 6, 7), \
          waited AS MATERIALIZED (SELECT identity, numbers FROM held WHERE NOT granted AND identity IS NOT NULL),"
     );
     let kept = format!(
-        "SELECT {LOCK} FROM held WHERE identity IS NULL OR NOT granted \
-         OR (pid IS NULL AND identity LIKE 'transactionid/%') \
+        "SELECT pid, virtualtransaction, database, objsubid, {label} AS label, numbers, NULL AS sum \
+         FROM held WHERE identity IS NULL OR NOT granted OR (pid IS NULL AND identity LIKE 'transactionid/%') \
          OR CASE WHEN identity = 'relation' \
          THEN numbers && (SELECT array_agg(numbers[1]) FROM waited WHERE identity = 'relation') \
-         ELSE identity IN (SELECT identity FROM waited) END"
+         ELSE identity IN (SELECT identity FROM waited) END",
+        label = label(version_num, "granted AND identity IS NULL", "identity"),
     );
     (before, kept)
 }
 
 /// The same without groups, which cost more than they bring where sessions have few locks each: every advisory row
 /// comes by itself, with its numbers as one.
-fn single_locks(start: &str) -> (String, String) {
+fn single_locks(version_num: u32) -> (String, String) {
     let before = format!(
         "held AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE mode <> 'SIReadLock'), \
          waited AS MATERIALIZED (SELECT relation, {IDENTITY} AS identity FROM held \
          WHERE NOT granted AND locktype <> 'advisory'),"
     );
     let kept = format!(
-        "SELECT pid, virtualtransaction, mode, granted, database, objsubid, \
-         CASE WHEN locktype <> 'advisory' THEN {IDENTITY} END AS identity, {start} AS waitstart, \
-         classid::int8 << 32 | objid::int8 AS numbers \
+        "SELECT pid, virtualtransaction, database, objsubid, {label} AS label, {NUMBERS} AS numbers, NULL AS sum \
          FROM held WHERE locktype = 'advisory' OR NOT granted OR (pid IS NULL AND locktype = 'transactionid') \
          OR CASE WHEN EXISTS (SELECT FROM waited) THEN CASE WHEN locktype = 'relation' \
-         THEN relation IN (SELECT relation FROM waited) ELSE {IDENTITY} IN (SELECT identity FROM waited) END END"
+         THEN relation IN (SELECT relation FROM waited) ELSE {IDENTITY} IN (SELECT identity FROM waited) END END",
+        label = label(version_num, "granted AND locktype = 'advisory'", &identity()),
     );
     (before, kept)
 }
@@ -287,14 +344,14 @@ mod tests {
 
     #[test]
     fn what_a_version_does_not_know_it_is_not_asked_for() {
-        let has = |version| poll(version, Form::FIRST, Duration::from_secs(1)).contains("transaction_timeout");
+        let has = |version| poll(version, &Form::FIRST, Duration::from_secs(1)).contains("transaction_timeout");
         assert!(has(170_000) && has(180_004) && !has(160_009) && !has(120_022));
     }
 
     #[test]
     fn every_message_sets_its_own_time_before_anything_is_looked_up() {
         let second = Duration::from_secs(1);
-        for message in [greeting(second), poll(150_000, Form::FIRST, second), last_resort(150_000, second)] {
+        for message in [greeting(second), poll(150_000, &Form::FIRST, second), last_resort(150_000, second)] {
             let first = message.split(';').find(|statement| !statement.starts_with("BEGIN"));
             assert_eq!(first, Some("SET LOCAL statement_timeout = 1000"), "{message}");
         }

@@ -13,6 +13,7 @@ use super::answer::{Answer, Parts};
 use super::client::Client;
 use super::connect::Kind;
 use super::conninfo::{ConnSettings, Environment};
+use super::hoards::Hoards;
 use super::read_error::ReadError;
 use super::{Select, TableRows, connect, failure, lease, query, rows, statements, table};
 use crate::analysis::report::Failure;
@@ -45,6 +46,8 @@ pub struct Session {
     lent: bool,
     /// How the next poll is asked, by what the last one saw.
     form: query::Form,
+    /// The locks that need not be sent, for they are known.
+    hoards: Hoards,
     /// Polls since somebody waited for something that is no advisory lock, as far as that matters.
     calm: u32,
     /// The last poll was answered only without the shared catalogs.
@@ -82,6 +85,7 @@ impl Session {
             own_pid: None,
             lent: opened.lent,
             form: query::Form::FIRST,
+            hoards: Hoards::default(),
             calm: CALM_POLLS,
             resorted: false,
         })
@@ -194,7 +198,7 @@ impl Session {
     }
 
     fn ask(&mut self, message: &str, sets: usize) -> Result<Parts, ReadError> {
-        let mut answer = Answer::default();
+        let mut answer = Answer::new(&self.hoards);
         self.broken_transaction = true;
         self.client.each(message, |part| answer.take(part))?;
         self.broken_transaction = false;
@@ -202,18 +206,31 @@ impl Session {
     }
 
     fn ask_usual(&mut self) -> Result<Parts, ReadError> {
-        let message = query::poll(self.version_num, self.form, self.statement_timeout());
+        let message = query::poll(self.version_num, &self.form, self.statement_timeout());
         self.ask(&message, query::POLL_SETS)
     }
 
-    fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
-        let mut answer = self.ask_usual()?;
-        if answer.locks.others && !self.form.others {
-            // What holds these waits back was not sent. All of the snapshot must be of one poll.
-            self.form.others = true;
-            answer = self.ask_usual()?;
+    /// Asks until nothing is missing. All of a snapshot must be of one poll.
+    fn whole_answer(&mut self) -> Result<Parts, ReadError> {
+        loop {
+            let answer = self.ask_usual()?;
+            if answer.locks.others && !self.form.others {
+                // What holds these waits back was not sent.
+                self.form.others = true;
+            } else if !answer.locks.seen.unknown() {
+                return Ok(answer);
+            } else if self.form.sums.in_place_of_keys.is_empty() {
+                return Err(rows::RowError::Empty("locks").into());
+            } else {
+                // A hoard is not what it was.
+                self.form.sums.in_place_of_keys.clear();
+            }
         }
-        let Parts { before_locks, locks, pids, after_locks, mut sessions, rest } = answer;
+    }
+
+    fn usual_poll(&mut self) -> Result<Snapshot, ReadError> {
+        let answer = self.whole_answer()?;
+        let Parts { before_locks, mut locks, pids, after_locks, mut sessions, rest } = answer;
         let [prepared, databases, facts] = rest.as_slice() else {
             return Err(rows::RowError::Empty("facts").into());
         };
@@ -227,11 +244,13 @@ impl Session {
             names.learn(session);
         }
         let backends = with_own_if_lent(sessions, own_pid, &locks.rows);
+        self.hoards.learn(std::mem::take(&mut locks.seen), locks.rows.len());
         self.calm = if locks.others { 0 } else { self.calm.saturating_add(1) };
         self.form = query::Form {
             grouped: locks.rows.len() > MANY_LOCKS * backends.len(),
             others: self.calm < CALM_POLLS,
             all_queries: backends.len() <= FEW_SESSIONS || pids.len() * 2 > backends.len(),
+            sums: query::Sums { wanted: self.hoards.any(), in_place_of_keys: self.hoards.settled() },
         };
         let snapshot = Snapshot {
             before_locks,

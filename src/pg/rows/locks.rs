@@ -1,13 +1,15 @@
 //! From the rows of the locks' statement to the locks of the snapshot.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::SimpleQueryRow;
 
-use super::{Cells, RowError};
+use super::{Cells, RowError, time};
 use crate::model::{
-    AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Oid, Pid, VirtualTransaction,
+    AdvisoryKey, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Locks, Oid, Pid, Time, VirtualTransaction,
 };
+use crate::pg::hoards::{Group, Hoards, Seen};
 
 /// The rows of the locks' statement.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(crate) struct LockRows {
     pub prepared: BTreeMap<VirtualTransaction, u32>,
     /// Somebody waits for something that is no advisory lock.
     pub others: bool,
+    /// What the answer teaches of sessions with very many locks.
+    pub seen: Seen,
 }
 
 impl LockRows {
@@ -36,13 +40,64 @@ impl LockRows {
         pids
     }
 
-    /// Reads one row.
-    pub(crate) fn read(&mut self, row: &SimpleQueryRow) -> Result<(), RowError> {
+    /// Reads one row. The keys of some may be `known`.
+    pub(crate) fn read(&mut self, row: &SimpleQueryRow, known: &Hoards) -> Result<(), RowError> {
         let cells = Cells { row, set: "locks" };
-        if let (None, Some(xid), true) = (cells.text(0)?, own_xid(&cells)?, cells.flag(3)?) {
+        let label = Label::of(&cells)?;
+        if let (None, Some(xid), true) = (cells.text(PID)?, label.own_xid(&cells)?, label.granted) {
             self.prepared.insert(id(&cells)?, xid);
         }
-        locks_of_row(&cells, &mut self.rows)
+        // A mode that never blocks.
+        let Some(mode) = LockMode::from_name(label.mode) else { return Ok(()) };
+        let virtualtransaction = id(&cells)?;
+        let owner = cells.parsed(PID)?.map_or(LockOwner::Prepared(virtualtransaction), LockOwner::Backend);
+        let row = |object| LockRow {
+            object,
+            mode,
+            granted: label.granted,
+            owner,
+            virtualtransaction,
+            waitstart: label.waitstart,
+        };
+        match label.identity {
+            None => {
+                let (database, objsubid) = (cells.number(DATABASE)?, objsubid(&cells)?);
+                let keys = match owner {
+                    LockOwner::Backend(pid) if label.granted => {
+                        self.held(&cells, known, Group { pid, mode, database, objsubid })?
+                    }
+                    _ => Cow::Owned(numbers(&cells)?),
+                };
+                // A hoard comes as one row: to grow step by step would be to copy most of it several times.
+                self.rows.reserve(keys.len());
+                for &key in &*keys {
+                    let numbers = KeyNumbers { classid: high(key), objid: low(key), objsubid };
+                    self.rows.push(row(LockObject::Advisory(AdvisoryKey { database, numbers })));
+                }
+            }
+            Some("relation") => {
+                let database: Oid = cells.number(DATABASE)?;
+                for relation in numbers(&cells)? {
+                    self.rows.push(row(other("relation", format!("{database}/{relation}"))));
+                }
+            }
+            Some(identity) => {
+                let (locktype, identity) = identity.split_once('/').ok_or_else(|| cells.error(LABEL))?;
+                self.rows.push(row(other(locktype, identity.to_owned())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of a group that is held: they were sent, or else their sum was.
+    fn held<'a>(&mut self, cells: &Cells<'_>, known: &'a Hoards, group: Group) -> Result<Cow<'a, [i64]>, RowError> {
+        let sum = cells.text(SUM)?;
+        if let (None, Some(sum)) = (cells.text(NUMBERS)?, sum) {
+            return Ok(Cow::Borrowed(self.seen.counted(known, group, sum)));
+        }
+        let keys = numbers(cells)?;
+        self.seen.sent(known, group, sum, &keys);
+        Ok(Cow::Owned(keys))
     }
 
     /// When all rows are read. The rows on prepared transactions' own xids only lead to their names: they, and relations'
@@ -56,45 +111,44 @@ impl LockRows {
     }
 }
 
-/// The xid, if the row is on a transaction's id.
-fn own_xid(cells: &Cells<'_>) -> Result<Option<u32>, RowError> {
-    let identity = cells.text(6)?.and_then(|identity| identity.strip_prefix("transactionid/"));
-    identity.map(|xid| xid.parse().map_err(|_| cells.error(6))).transpose()
+/// The columns of [`super::super::query`]'s locks.
+const PID: usize = 0;
+const VIRTUALTRANSACTION: usize = 1;
+const DATABASE: usize = 2;
+const OBJSUBID: usize = 3;
+const LABEL: usize = 4;
+const NUMBERS: usize = 5;
+const SUM: usize = 6;
+
+/// What the label says: see `query::label`.
+struct Label<'a> {
+    mode: &'a str,
+    granted: bool,
+    waitstart: Option<Time>,
+    /// The locktype, and the numbers of the object; none for an advisory key.
+    identity: Option<&'a str>,
 }
 
-/// The locks that one row stands for; none for a mode that never blocks.
-fn locks_of_row(cells: &Cells<'_>, locks: &mut Locks) -> Result<(), RowError> {
-    let Some(mode) = LockMode::from_name(cells.needed(2)?) else { return Ok(()) };
-    let virtualtransaction = id(cells)?;
-    let granted = cells.flag(3)?;
-    let owner = cells.parsed(0)?.map_or(LockOwner::Prepared(virtualtransaction), LockOwner::Backend);
-    let waitstart = cells.time(7)?;
-    let row = |object| LockRow { object, mode, granted, owner, virtualtransaction, waitstart };
-    match cells.text(6)? {
-        None => {
-            let database = cells.number(4)?;
-            // int2 on the server, which shows it signed.
-            let objsubid = cells.number::<i16>(5)?.cast_unsigned();
-            // A hoard comes as one row: to grow step by step would be to copy most of it several times.
-            locks.reserve(1 + cells.needed(8)?.matches(',').count());
-            for number in numbers(cells)? {
-                let number = number?;
-                let numbers = KeyNumbers { classid: high(number), objid: low(number), objsubid };
-                locks.push(row(LockObject::Advisory(AdvisoryKey { database, numbers })));
-            }
-        }
-        Some("relation") => {
-            let database: Oid = cells.number(4)?;
-            for relation in numbers(cells)? {
-                locks.push(row(other("relation", format!("{database}/{}", relation?))));
-            }
-        }
-        Some(identity) => {
-            let (locktype, identity) = identity.split_once('/').ok_or_else(|| cells.error(6))?;
-            locks.push(row(other(locktype, identity.to_owned())));
-        }
+impl<'a> Label<'a> {
+    fn of(cells: &Cells<'a>) -> Result<Self, RowError> {
+        let mut parts = cells.text(LABEL)?.unwrap_or("ExclusiveLock").splitn(4, '/');
+        let mode = parts.next().ok_or_else(|| cells.error(LABEL))?;
+        let granted = parts.next().is_none_or(|granted| granted == "t");
+        let waitstart = parts.next().filter(|hex| !hex.is_empty());
+        let waitstart = waitstart.map(|hex| time(hex).ok_or_else(|| cells.error(LABEL))).transpose()?;
+        Ok(Self { mode, granted, waitstart, identity: parts.next() })
     }
-    Ok(())
+
+    /// The xid, if the row is on a transaction's id.
+    fn own_xid(&self, cells: &Cells<'_>) -> Result<Option<u32>, RowError> {
+        let xid = self.identity.and_then(|identity| identity.strip_prefix("transactionid/"));
+        xid.map(|xid| xid.parse().map_err(|_| cells.error(LABEL))).transpose()
+    }
+}
+
+/// int2 on the server, which shows it signed.
+fn objsubid(cells: &Cells<'_>) -> Result<u16, RowError> {
+    Ok(cells.number::<i16>(OBJSUBID)?.cast_unsigned())
 }
 
 fn other(locktype: &str, identity: String) -> LockObject {
@@ -112,16 +166,19 @@ fn low(number: i64) -> u32 {
 }
 
 /// A bigint, or an array of them as PostgreSQL writes it: `{1,-2}`.
-fn numbers<'a>(cells: &Cells<'a>) -> Result<impl Iterator<Item = Result<i64, RowError>> + use<'a>, RowError> {
-    let text = cells.needed(8)?;
+fn numbers(cells: &Cells<'_>) -> Result<Vec<i64>, RowError> {
+    let text = cells.needed(NUMBERS)?;
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let error = cells.set;
-    Ok(inner.split(',').map(move |number| number.parse().map_err(|_| RowError::Column { set: error, column: 8 })))
+    let mut numbers = Vec::with_capacity(1 + inner.matches(',').count());
+    for number in inner.split(',') {
+        numbers.push(number.parse().map_err(|_| cells.error(NUMBERS))?);
+    }
+    Ok(numbers)
 }
 
 /// The virtualtransaction of a lock.
 fn id(cells: &Cells<'_>) -> Result<VirtualTransaction, RowError> {
-    virtual_transaction(cells.needed(1)?).ok_or_else(|| cells.error(1))
+    virtual_transaction(cells.needed(VIRTUALTRANSACTION)?).ok_or_else(|| cells.error(VIRTUALTRANSACTION))
 }
 
 /// `7/1234`, and for a prepared transaction `-1/1234`.
