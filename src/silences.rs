@@ -3,7 +3,7 @@
 //! Pure. A silence whose last day has passed, by the server's clock, covers nothing.
 
 use crate::keys::{Globs, Name, Silence};
-use crate::model::AdvisoryKey;
+use crate::model::{AdvisoryKey, Backend, SharedText};
 use crate::rules::{Context, Draft};
 
 /// The reason of the first silence that covers this finding. `names` says the names of a key of the draft.
@@ -79,7 +79,7 @@ fn covers_sessions(context: &Context<'_>, silence: &Silence, draft: &Draft) -> b
         return silence.applications.is_empty() && silence.users.is_empty();
     }
     let backends = || draft.pids.iter().map(|&pid| context.backend(pid));
-    let all = |globs: &Globs, text: &dyn Fn(&crate::model::Backend) -> Option<String>| {
+    let all = |globs: &Globs, text: &dyn Fn(&Backend) -> Option<SharedText>| {
         globs.is_empty()
             || (!draft.pids.is_empty()
                 && backends().all(|backend| backend.and_then(text).is_some_and(|text| globs.matches(&text))))

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta};
 use fastrand::Rng;
 use pglockwatch::model::{
     AdvisoryKey, Backend, BackendState, KeyNumbers, LockMode, LockObject, LockOwner, LockRow, Pid, Server, Snapshot,
-    Time, VirtualTransaction,
+    Texts, Time, VirtualTransaction,
 };
 
 const SEED: u64 = 612_001;
@@ -29,6 +29,7 @@ pub fn time(seconds: f64) -> Time {
 /// work, and sessions that wait. Twice the locks are twice of everything.
 pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
     let mut random = Rng::with_seed(SEED);
+    let mut texts = Texts::default();
     let now = f64::from(poll) * 5.0;
     let sessions = locks.div_ceil(PER_SESSION);
     let mut rows = Vec::with_capacity(locks + sessions / WAITERS);
@@ -48,7 +49,7 @@ pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
     };
     for session in 0..sessions {
         let pid = Pid::try_from(session + 100).unwrap_or_default();
-        let mut backend = backend(pid, session % 3 != 2, &mut random, now);
+        let mut backend = backend(pid, session % 3 != 2, &mut random, &mut texts, now);
         let own = session * PER_SESSION..((session + 1) * PER_SESSION).min(locks);
         rows.extend(own.map(|number| row(pid, key(number), true)));
         if session % WAITERS == 1 {
@@ -75,17 +76,17 @@ pub fn snapshot(locks: usize, poll: u32) -> Snapshot {
 }
 
 /// One that has rested since long ago, or that began a statement just now.
-fn backend(pid: Pid, rests: bool, random: &mut Rng, now: f64) -> Backend {
+fn backend(pid: Pid, rests: bool, random: &mut Rng, texts: &mut Texts, now: f64) -> Backend {
     let since = if rests { -f64::from(random.u16(..)) - 60.0 } else { now - 0.5 };
     Backend {
         pid,
         leader_pid: None,
-        backend_type: "client backend".to_owned(),
+        backend_type: texts.of("client backend"),
         datid: Some(DATABASE),
-        database: Some("app".to_owned()),
-        user: Some("app".to_owned()),
-        application: format!("worker-{}", random.u8(..) % 40),
-        client_addr: Some(format!("10.0.{}.{}", random.u8(..) % 4, random.u8(..))),
+        database: Some(texts.of("app")),
+        user: Some(texts.of("app")),
+        application: texts.of(&format!("worker-{}", random.u8(..) % 40)),
+        client_addr: Some(texts.of(&format!("10.0.{}.{}", random.u8(..) % 4, random.u8(..)))),
         client_port: Some(i32::from(random.u16(..))),
         backend_start: Some(time(-500_000.0 + f64::from(pid))),
         xact_start: None,
@@ -93,10 +94,9 @@ fn backend(pid: Pid, rests: bool, random: &mut Rng, now: f64) -> Backend {
         state_change: Some(time(since)),
         state: Some(if rests { BackendState::Idle } else { BackendState::Active }),
         has_written: false,
-        query: Some(format!(
-            "SELECT * FROM orders WHERE customer = {} ORDER BY placed_at DESC LIMIT 20",
-            random.u32(..)
-        )),
+        query: Some(
+            format!("SELECT * FROM orders WHERE customer = {} ORDER BY placed_at DESC LIMIT 20", random.u32(..)).into(),
+        ),
         calls_advisory: false,
         calls_session_advisory: false,
         lent_to_us: false,
@@ -115,7 +115,7 @@ fn server() -> Server {
         max_connections: 10_000,
         max_locks_per_transaction: 64,
         max_prepared_transactions: 0,
-        databases: vec![(DATABASE, "app".to_owned())],
+        databases: vec![(DATABASE, "app".into())],
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::pooled::Pooled;
+use super::pools::applications_at;
 use super::report::{KeyReport, Past, PoolReport, ReportedKey, Shared, Waited};
 use crate::analysis::Numbered;
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
-    AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, Snapshot, VirtualTransaction,
+    AdvisoryKey, Backend, LockMode, LockObject, Pid, PreparedTransaction, SharedText, Snapshot, VirtualTransaction,
 };
 
 /// When a situation becomes a finding.
@@ -154,8 +155,8 @@ pub struct Observed {
     pub(crate) backends: Numbered<Pid, usize>,
     /// The application groups of backends, by their places in the snapshot.
     pub(crate) groups: Vec<Arc<str>>,
-    /// How many application groups connect from each client address.
-    pub(crate) applications_at: HashMap<String, usize>,
+    /// How many application groups connect from each client address, once somebody asks.
+    pub(crate) applications_at: OnceLock<HashMap<SharedText, usize>>,
     /// The places of backends that are seen to work or to rest, for each database and role.
     pub(crate) accounts: Accounts,
     /// The places of prepared transactions in the snapshot, by virtualtransaction and by gid.
@@ -188,9 +189,15 @@ impl Observed {
         self.backends.get(&backend.pid).map_or("", |&place| &self.groups[place])
     }
 
+    /// The same, to be kept.
+    pub fn shared_group(&self, backend: &Backend) -> Arc<str> {
+        self.backends.get(&backend.pid).map(|&place| Arc::clone(&self.groups[place])).unwrap_or_default()
+    }
+
     /// How many application groups connect from this client address.
     pub fn applications_at(&self, address: &str) -> usize {
-        self.applications_at.get(address).copied().unwrap_or_default()
+        let count = || applications_at(&self.snapshot.backends, &self.groups);
+        self.applications_at.get_or_init(count).get(address).copied().unwrap_or_default()
     }
 
     /// Client sessions of the same database and role, itself among them: those in a transaction or a statement first,

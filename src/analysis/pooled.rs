@@ -69,7 +69,7 @@ fn of(pooler: &Pooler, server: &PoolerServer) -> Pooled {
 fn serves(backend: &Backend, pooler: &Pooler, server: &PoolerServer) -> bool {
     let same_pid = server.remote_pid.map(|pid| pid == backend.pid);
     let same_database = match (&server.server_database, &backend.database) {
-        (Some(theirs), Some(ours)) => theirs == ours,
+        (Some(theirs), Some(ours)) => ours == theirs.as_str(),
         _ => true,
     };
     if same_pid == Some(false) || !same_database {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use regex::Regex;
 
 use super::report::PoolReport;
-use crate::model::{Backend, BackendState, Pid};
+use crate::model::{Backend, BackendState, Pid, SharedText};
 
 /// How an `application_name` becomes an application group.
 #[derive(Debug, Clone, Default)]
@@ -64,8 +64,8 @@ pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> Vec<Arc<str>>
 }
 
 /// How many application groups connect from each address; sessions without a name are of none.
-pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> HashMap<String, usize> {
-    let mut found: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> HashMap<SharedText, usize> {
+    let mut found: HashMap<&SharedText, BTreeSet<&str>> = HashMap::new();
     for (backend, group) in backends.iter().zip(groups) {
         if let Some(address) = &backend.client_addr
             && !group.is_empty()
@@ -73,7 +73,7 @@ pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> Hash
             found.entry(address).or_default().insert(group);
         }
     }
-    found.into_iter().map(|(address, groups)| (address.to_owned(), groups.len())).collect()
+    found.into_iter().map(|(address, groups)| (address.clone(), groups.len())).collect()
 }
 
 /// The pools of these backends, those with locks first, then by size, then by name.
@@ -90,7 +90,7 @@ pub(super) fn pools(
             let report = PoolReport {
                 database: backend.database.clone(),
                 user: backend.user.clone(),
-                application: group.as_ref().to_owned(),
+                application: Arc::clone(group),
                 client_addr: backend.client_addr.clone(),
                 ..PoolReport::default()
             };

@@ -7,9 +7,10 @@ mod lease;
 mod lock;
 mod shared;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Pid, Time};
+use crate::model::{Pid, SharedText, Time};
 
 pub use advice::{Action, Advice, Adviser, LateAdvice, VERIFY};
 pub use finding::{Finding, Severity};
@@ -19,7 +20,7 @@ pub use lock::{
     FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, ReportedKey,
     Waited, WaiterReport,
 };
-pub use shared::{Shared, SharedText};
+pub use shared::Shared;
 
 /// A hold's length: PostgreSQL keeps no grant time, so two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -247,13 +248,13 @@ pub struct Counts {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolReport {
     /// datname
-    pub database: Option<String>,
+    pub database: Option<SharedText>,
     /// usename
-    pub user: Option<String>,
+    pub user: Option<SharedText>,
     /// The application group.
-    pub application: String,
+    pub application: Arc<str>,
     /// `client_addr`
-    pub client_addr: Option<String>,
+    pub client_addr: Option<SharedText>,
     /// All its sessions.
     pub sessions: usize,
     /// Running a statement.

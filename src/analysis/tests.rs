@@ -359,7 +359,7 @@ fn a_restart_forgets_everything() {
 fn a_crash_of_one_process_is_a_restart_though_the_postmaster_lives_on() {
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.connect(3, "").connect(10, "api").hold(10, key(1));
-    world.backend(3).backend_type = "checkpointer".to_owned();
+    world.backend(3).backend_type = "checkpointer".into();
     assert!(!eyes.see(world.to(1.0).poll()).restarted);
     assert!(!eyes.see(world.to(2.0).poll()).restarted);
     world.backend(3).backend_start = Some(at(2.5));

@@ -17,12 +17,12 @@ use super::accounts::Accounts;
 use super::moment::{BackendMemory, Moment};
 use super::observed::{CountMismatch, HolderRef, Holdings, Observed, Waiting};
 use super::pooled::pooled;
-use super::pools::{Grouping, applications_at, groups, pools};
+use super::pools::{Grouping, groups, pools};
 use super::wait_memory::WaitMemory;
 use super::waits::{Waits, waits};
 use crate::analysis::Numbered;
 use crate::keys::{KeyBook, LookUp};
-use crate::model::{AdvisoryKey, LockObject, LockOwner, Locks, Pid, Snapshot, Time, VirtualTransaction};
+use crate::model::{AdvisoryKey, LockObject, LockOwner, Locks, Pid, SharedText, Snapshot, Time, VirtualTransaction};
 use holds::Holds;
 use memory::HolderMemory;
 use names::NameMemory;
@@ -216,7 +216,7 @@ fn waiting(
     let mut follows = |object: &LockObject| match object {
         LockObject::Advisory(key) => *on_purpose.entry(*key).or_insert_with(|| {
             let known = LookUp {
-                database: snapshot.server.database_name(key.database),
+                database: snapshot.server.database_name(key.database).map(SharedText::as_str),
                 target: names.target,
                 ..LookUp::default()
             };
@@ -269,7 +269,6 @@ fn assemble(
     let holding: BTreeSet<Pid> = holders.iter().filter_map(session).collect();
     let waiters: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
-    let applications_at = applications_at(&snapshot.backends, &groups);
     let accounts = Accounts::of(&snapshot.backends);
     let pools = pools(&snapshot.backends, &groups, &holding, &waiters);
     let gids = snapshot.prepared.iter().enumerate().map(|(place, prepared)| (prepared.gid.clone(), place)).collect();
@@ -290,7 +289,7 @@ fn assemble(
         gids,
         queues,
         groups,
-        applications_at,
+        applications_at: OnceLock::new(),
         accounts,
         by_key: OnceLock::new(),
         waited_for,

@@ -324,7 +324,7 @@ fn a_key_held_in_two_modes_counts_once() {
 fn a_database_that_the_suite_makes_anew_is_still_watched() {
     let mut scene = Scene::new("");
     let anew = DATABASE + 5;
-    scene.world.snapshot.server.databases = vec![(anew, "app".to_owned())];
+    scene.world.snapshot.server.databases = vec![(anew, "app".into())];
     scene.session(20).lock(20, 1);
     scene.world.backend(20).datid = Some(anew);
     scene.world.release(20).hold(20, AdvisoryKey { database: anew, ..key(1) });

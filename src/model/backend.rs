@@ -1,6 +1,8 @@
 //! One row of `pg_stat_activity`.
 
-use super::{Oid, Pid, Time};
+use std::sync::Arc;
+
+use super::{Oid, Pid, SharedText, Time};
 
 /// `pg_stat_activity.state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,17 +63,17 @@ pub struct Backend {
     /// `leader_pid`: the leader of a parallel worker (PostgreSQL 13 and later).
     pub leader_pid: Option<Pid>,
     /// `backend_type`, as `client backend`; NULL is empty.
-    pub backend_type: String,
+    pub backend_type: SharedText,
     /// datid
     pub datid: Option<Oid>,
     /// datname
-    pub database: Option<String>,
+    pub database: Option<SharedText>,
     /// usename; NULL when the role was dropped.
-    pub user: Option<String>,
+    pub user: Option<SharedText>,
     /// `application_name`; empty when none was given.
-    pub application: String,
+    pub application: SharedText,
     /// `client_addr`; NULL for a Unix socket, or hidden from us.
-    pub client_addr: Option<String>,
+    pub client_addr: Option<SharedText>,
     /// `client_port`; -1 for a Unix socket.
     pub client_port: Option<i32>,
     /// `backend_start`; NULL when hidden from us.
@@ -88,7 +90,7 @@ pub struct Backend {
     pub has_written: bool,
     /// The current or last statement, cut to at most 1,024 bytes. Only of backends that hold or wait for a lock of the
     /// snapshot, or whose statement may call an advisory lock function; of others nothing.
-    pub query: Option<String>,
+    pub query: Option<Arc<str>>,
     /// Whether that statement calls an advisory lock function, of any backend whose query we may see.
     pub calls_advisory: bool,
     /// Whether it calls one for session locks: a lock, a try or an unlock.

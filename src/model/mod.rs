@@ -14,6 +14,7 @@ mod snapshot;
 mod statements;
 #[cfg(test)]
 pub(crate) mod testing;
+mod text;
 
 pub use backend::{Backend, BackendState};
 pub use lease::{Lease, LeaseProblem, LeaseRead, LeaseTable, Leases};
@@ -23,6 +24,7 @@ pub use pooler::{PoolMode, Pooler, PoolerClient, PoolerSaid, PoolerServer};
 pub use server::{PreparedTransaction, Server};
 pub use snapshot::Snapshot;
 pub use statements::{ServerFacts, Setting, StatementRow};
+pub use text::{SharedText, Texts};
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The server itself and its prepared transactions.
 
-use super::{Oid, Time, VirtualTransaction};
+use super::{Oid, SharedText, Time, VirtualTransaction};
 
 /// What does not change from poll to poll, or seldom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub struct Server {
     /// `max_prepared_transactions`
     pub max_prepared_transactions: u32,
     /// All databases, by oid.
-    pub databases: Vec<(Oid, String)>,
+    pub databases: Vec<(Oid, SharedText)>,
 }
 
 impl Server {
     /// The name of a database; nothing for 0 (node-wide) and for one that was dropped meanwhile.
-    pub fn database_name(&self, oid: Oid) -> Option<&str> {
-        self.databases.iter().find(|(known, _)| *known == oid).map(|(_, name)| name.as_str())
+    pub fn database_name(&self, oid: Oid) -> Option<&SharedText> {
+        self.databases.iter().find(|(known, _)| *known == oid).map(|(_, name)| name)
     }
 
     /// The nominal size of the shared lock table in locks ("Lock Management" in the manual, 19.12). The table can

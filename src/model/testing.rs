@@ -45,7 +45,7 @@ impl World {
             max_connections: 100,
             max_locks_per_transaction: 64,
             max_prepared_transactions: 0,
-            databases: vec![(DATABASE, "app".to_owned())],
+            databases: vec![(DATABASE, "app".into())],
         };
         let snapshot = Snapshot {
             before_locks: at(0.0),
@@ -76,12 +76,12 @@ impl World {
         self.snapshot.backends.push(Backend {
             pid,
             leader_pid: None,
-            backend_type: "client backend".to_owned(),
+            backend_type: "client backend".into(),
             datid: Some(DATABASE),
-            database: Some("app".to_owned()),
-            user: Some("app".to_owned()),
-            application: application.to_owned(),
-            client_addr: Some("10.0.0.7".to_owned()),
+            database: Some("app".into()),
+            user: Some("app".into()),
+            application: application.into(),
+            client_addr: Some("10.0.0.7".into()),
             client_port: Some(50_000 + pid),
             backend_start: Some(at(-1_000.0 + f64::from(pid) / 1_000.0)),
             xact_start: None,
@@ -89,7 +89,7 @@ impl World {
             state_change: Some(at(self.now)),
             state: Some(BackendState::Idle),
             has_written: false,
-            query: Some("SELECT 1".to_owned()),
+            query: Some("SELECT 1".into()),
             calls_advisory: false,
             calls_session_advisory: false,
             lent_to_us: false,
@@ -106,7 +106,7 @@ impl World {
     pub(crate) fn begin(&mut self, pid: Pid, query: &str) -> &mut Self {
         let now = at(self.now);
         let backend = self.backend(pid);
-        backend.query = Some(query.to_owned());
+        backend.query = Some(query.into());
         backend.calls_advisory = query.contains("advisory");
         backend.calls_session_advisory = query.contains("advisory_lock");
         backend.state = Some(BackendState::Active);

@@ -9,12 +9,14 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::hoards::Hoards;
 use super::rows::{self, BackendOfRole, LockRows, RowError};
-use crate::model::{Pid, Time};
+use crate::model::{Pid, Texts, Time};
 
 /// See the module.
 pub(crate) struct Answer<'a> {
     /// What is known of locks whose keys were not asked for.
     hoards: &'a Hoards,
+    /// The texts of sessions.
+    texts: &'a mut Texts,
     /// Result sets that have begun.
     sets: usize,
     /// The last row of the clock's set: those before it come while settings are still being made.
@@ -44,9 +46,11 @@ pub(crate) struct Parts {
 
 impl<'a> Answer<'a> {
     /// Nothing yet.
-    pub(crate) fn new(hoards: &'a Hoards) -> Self {
+    pub(crate) fn new(hoards: &'a Hoards, texts: &'a mut Texts) -> Self {
+        texts.begin();
         Self {
             hoards,
+            texts,
             sets: 0,
             before_locks: None,
             locks: LockRows::default(),
@@ -86,7 +90,7 @@ impl<'a> Answer<'a> {
             1 => self.before_locks = Some(row),
             2 => self.locks.read(&row, self.hoards)?,
             3 => self.after_locks = Some(row),
-            4 => self.sessions.push(rows::backend(&row, &self.pids)?),
+            4 => self.sessions.push(rows::backend(&row, &self.pids, self.texts)?),
             _ => {
                 if let Some(set) = self.rest.last_mut() {
                     set.push(row);

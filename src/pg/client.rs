@@ -114,6 +114,7 @@ mod tests {
     use tokio_postgres::error::SqlState;
 
     use super::*;
+    use crate::model::Texts;
     use crate::pg::answer::Answer;
     use crate::pg::hoards::Hoards;
 
@@ -222,7 +223,8 @@ mod tests {
         });
         for (sets, says) in [(3, "column 0 of the locks cannot be read"), (7, "1 result sets where 7")] {
             let hoards = Hoards::default();
-            let mut answer = Answer::new(&hoards);
+            let mut texts = Texts::default();
+            let mut answer = Answer::new(&hoards, &mut texts);
             client.each("SELECT", |part| answer.take(part)).unwrap();
             let error = answer.parts(sets).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(says), "{error:?} does not say {says:?}");

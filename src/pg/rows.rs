@@ -5,6 +5,7 @@
 mod locks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -13,7 +14,10 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use super::calls::Calls;
 use super::query::{GID_BYTES, NAME_BYTES, QUERY_BYTES, SPELLINGS};
 use super::text::{from_escaped, unescape};
-use crate::model::{Backend, BackendState, LockOwner, Oid, Pid, PreparedTransaction, Server, Time, VirtualTransaction};
+use crate::model::{
+    Backend, BackendState, LockOwner, Oid, Pid, PreparedTransaction, Server, SharedText, Texts, Time,
+    VirtualTransaction,
+};
 pub(crate) use locks::LockRows;
 
 /// What the server sent is not what PostgreSQL 12 to 18 send.
@@ -150,7 +154,11 @@ pub(crate) type BackendOfRole = (Backend, Option<Oid>);
 
 /// Reads a session. The name of its database is not there yet, nor that of its role if the statement brought none: see
 /// [`Names::give`]. Its statement is kept if it is one of `pids`, or names an advisory lock function.
-pub(crate) fn backend(row: &SimpleQueryRow, pids: &BTreeSet<Pid>) -> Result<BackendOfRole, RowError> {
+pub(crate) fn backend(
+    row: &SimpleQueryRow,
+    pids: &BTreeSet<Pid>,
+    texts: &mut Texts,
+) -> Result<BackendOfRole, RowError> {
     let cells = Cells { row, set: "sessions" };
     let pid = cells.number(0)?;
     // An oid of 0 means none: a background worker without a database or without a role.
@@ -170,12 +178,12 @@ pub(crate) fn backend(row: &SimpleQueryRow, pids: &BTreeSet<Pid>) -> Result<Back
     let backend = Backend {
         pid,
         leader_pid: cells.parsed(1)?,
-        backend_type: cells.text(2)?.unwrap_or_default().to_owned(),
+        backend_type: texts.of(cells.text(2)?.unwrap_or_default()),
         datid,
         database: None,
-        user: role_name(&cells, 5)?,
-        application: cells.text(6)?.unwrap_or_default().to_owned(),
-        client_addr: cells.text(7)?.map(str::to_owned),
+        user: role_name(&cells, 5)?.map(|name| texts.of(&name)),
+        application: texts.of(cells.text(6)?.unwrap_or_default()),
+        client_addr: cells.text(7)?.map(|address| texts.of(address)),
         client_port: cells.parsed(8)?,
         backend_start,
         xact_start: cells.time(10)?,
@@ -186,7 +194,7 @@ pub(crate) fn backend(row: &SimpleQueryRow, pids: &BTreeSet<Pid>) -> Result<Back
         calls_advisory: advisory.any,
         calls_session_advisory: advisory.session,
         lent_to_us: false,
-        query,
+        query: query.map(Arc::from),
     };
     Ok((backend, role))
 }
@@ -205,9 +213,9 @@ const CUT_QUERY_BYTES: usize = if QUERY_BYTES < 99 { QUERY_BYTES } else { 99 };
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     /// Of databases.
-    pub databases: BTreeMap<Oid, String>,
+    pub databases: BTreeMap<Oid, SharedText>,
     /// Of roles.
-    pub roles: BTreeMap<Oid, String>,
+    pub roles: BTreeMap<Oid, SharedText>,
 }
 
 impl Names {
@@ -252,8 +260,9 @@ pub(crate) fn prepared(
         let transaction = cells.number(0)?;
         let Some(&virtualtransaction) = by_xid.get(&transaction) else { continue };
         let role: Option<Oid> = cells.parsed(3)?;
-        let owner = role_name(&cells, 5)?.or_else(|| role.and_then(|oid| names.roles.get(&oid).cloned()));
-        let database = names.databases.get(&cells.number(4)?).cloned();
+        let known = || role.and_then(|oid| names.roles.get(&oid)).map(ToString::to_string);
+        let owner = role_name(&cells, 5)?.or_else(known);
+        let database = names.databases.get(&cells.number(4)?).map(ToString::to_string);
         found.push(PreparedTransaction {
             transaction,
             virtualtransaction,
@@ -267,11 +276,11 @@ pub(crate) fn prepared(
 }
 
 /// Reads the databases' names.
-pub(crate) fn databases(rows: &[SimpleQueryRow]) -> Result<BTreeMap<Oid, String>, RowError> {
+pub(crate) fn databases(rows: &[SimpleQueryRow]) -> Result<BTreeMap<Oid, SharedText>, RowError> {
     rows.iter()
         .map(|row| {
             let cells = Cells { row, set: "databases" };
-            Ok((cells.number(0)?, cells.name(1)?.unwrap_or_default()))
+            Ok((cells.number(0)?, cells.name(1)?.unwrap_or_default().into()))
         })
         .collect()
 }

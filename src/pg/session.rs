@@ -17,7 +17,7 @@ use super::hoards::Hoards;
 use super::read_error::ReadError;
 use super::{Select, TableRows, connect, failure, lease, query, rows, statements, table};
 use crate::analysis::report::Failure;
-use crate::model::{Backend, LeaseTable, LockOwner, Locks, Pid, Server, ServerFacts, Snapshot};
+use crate::model::{Backend, LeaseTable, LockOwner, Locks, Pid, Server, ServerFacts, Snapshot, Texts};
 
 /// From so many locks per session on it costs the server less to send them in groups.
 const MANY_LOCKS: usize = 4;
@@ -48,6 +48,7 @@ pub struct Session {
     form: query::Form,
     /// The locks that need not be sent, for they are known.
     hoards: Hoards,
+    texts: Texts,
     /// Polls since somebody waited for something that is no advisory lock, as far as that matters.
     calm: u32,
     /// The last poll was answered only without the shared catalogs.
@@ -86,6 +87,7 @@ impl Session {
             lent: opened.lent,
             form: query::Form::FIRST,
             hoards: Hoards::default(),
+            texts: Texts::default(),
             calm: CALM_POLLS,
             resorted: false,
         })
@@ -198,7 +200,7 @@ impl Session {
     }
 
     fn ask(&mut self, message: &str, sets: usize) -> Result<Parts, ReadError> {
-        let mut answer = Answer::new(&self.hoards);
+        let mut answer = Answer::new(&self.hoards, &mut self.texts);
         self.broken_transaction = true;
         self.client.each(message, |part| answer.take(part))?;
         self.broken_transaction = false;
@@ -324,7 +326,7 @@ fn with_own_if_lent(sessions: Vec<rows::BackendOfRole>, own_pid: Pid, locks: &Lo
     // What it is doing is this poll.
     let ours = |backend| Backend {
         lent_to_us,
-        application: String::new(),
+        application: "".into(),
         xact_start: None,
         query_start: None,
         state: None,

@@ -76,17 +76,17 @@ pub fn holder(pid: Pid, application: &str) -> HolderReport {
     HolderReport {
         pid: Some(pid),
         gid: None,
-        backend_type: Some("client backend".to_owned()),
+        backend_type: Some("client backend".into()),
         backend_start: Some(time()),
-        user: Some("app".to_owned()),
-        application: Some(application.to_owned()),
-        client_addr: Some("10.0.0.7".to_owned()),
+        user: Some("app".into()),
+        application: Some(application.into()),
+        client_addr: Some("10.0.0.7".into()),
         client_port: Some(51_234),
         state: Some("idle"),
         state_for: Some(Duration::from_secs(61)),
         transaction_for: None,
-        query: Some("SELECT 1".to_owned()),
-        application_group: application.to_owned(),
+        query: Some("SELECT 1".into()),
+        application_group: application.into(),
         long_idle: true,
         pooler: None,
     }
@@ -110,10 +110,10 @@ pub fn waiter(pid: Pid, seconds: u64) -> WaiterReport {
         waited: Waited { duration: Duration::from_secs(seconds), ..Waited::default() },
         mode: LockMode::Exclusive.name(),
         blocked_by: vec![4711],
-        user: Some("app".to_owned()),
-        application: Some("migrator".to_owned()),
+        user: Some("app".into()),
+        application: Some("migrator".into()),
         client_addr: None,
-        backend_type: Some("client backend".to_owned()),
+        backend_type: Some("client backend".into()),
     }
 }
 
@@ -129,7 +129,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
         key_reports: vec![lock.key.clone()],
         key_texts: Vec::new(),
         key_count: 1,
-        database: Some("app".to_owned()),
+        database: Some("app".into()),
         pids: lock.holder.pid.into_iter().collect(),
         gid: None,
         lease: None,
@@ -179,15 +179,15 @@ pub fn hostile() -> TargetReport {
         let names = key(1, Some(evil)).names.clone();
         lock.key = KeyReport { names, database: Some(evil.into()), ..KeyReport::clone(&lock.key) }.into();
         let mut holder = holder(4711, evil);
-        holder.user = Some(evil.to_owned());
-        holder.query = Some(evil.to_owned());
+        holder.user = Some(evil.into());
+        holder.query = Some(evil.into());
         lock.holder = holder.into();
     }
     for finding in &mut report.findings {
         finding.summary = format!("pid 4711 ({evil}) holds it.");
         finding.detail = vec![evil.to_owned()];
         finding.key_reports = key_reports(evil);
-        finding.database = Some(evil.to_owned());
+        finding.database = Some(evil.into());
         finding.pids = vec![4711];
         finding.silenced = Some(evil.to_owned());
     }

@@ -50,8 +50,8 @@ fn what_counts_as_nothing_is_told_all_the_same() {
 #[test]
 fn hostile_names_stay_in_their_place() {
     let mut hostile = left();
-    hostile.holder.application = Some("a\nLEFT BEHIND  1\u{1b}[2J".to_owned());
-    hostile.holder.query = Some("x\r\u{202e}".repeat(400));
+    hostile.holder.application = Some("a\nLEFT BEHIND  1\u{1b}[2J".into());
+    hostile.holder.query = Some("x\r\u{202e}".repeat(400).into());
     hostile.first_seen.as_mut().unwrap().query = Some(Arc::from("SELECT \"\u{9b}31m\""));
     hostile.how = HowLeft::EndedWithSession;
     let report = GuardReport { left: vec![hostile], ..report() };

@@ -29,8 +29,8 @@ fn hostile() -> World {
     let mut world = World::new();
     let name = "a`b\n# head\u{1b}[31m <script>|*_[x](http://y) ```";
     world.connect(4711, name).hold(4711, key(612_001)).hold(4711, key(612_002));
-    world.backend(4711).user = Some("ev'il\"ro\nle".to_owned());
-    world.backend(4711).query = Some("SELECT '```\n# not a heading'".to_owned());
+    world.backend(4711).user = Some("ev'il\"ro\nle".into());
+    world.backend(4711).query = Some("SELECT '```\n# not a heading'".into());
     world.prepare(1, "order '77' ````\n- item", key(9));
     world.connect(4712, "api").to(30.0).wait(4712, key(612_001)).to(120.0);
     world

@@ -9,10 +9,10 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::MOST_KEYS;
-use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, ReportedKey, SharedText};
+use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, ReportedKey};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
 use crate::keys::{KeyBook, key};
-use crate::model::{AdvisoryKey, Pid};
+use crate::model::{AdvisoryKey, Pid, SharedText};
 use crate::rules::{self, Context, Draft, Subject, advice};
 use crate::silences::silenced;
 
@@ -180,7 +180,7 @@ fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> Vec<Repor
     let reported = |lock: &AdvisoryKey| {
         let unheld = || {
             let database = observed.snapshot.server.database_name(lock.database);
-            KeyReport::new(lock.numbers, database.map(SharedText::from), &[]).into()
+            KeyReport::new(lock.numbers, database.cloned(), &[]).into()
         };
         place_of(*lock).map_or_else(unheld, |place| observed.reported_key(place))
     };
@@ -188,15 +188,15 @@ fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> Vec<Repor
 }
 
 /// The keys' database, where it is one; else that of the pool or of the subject's sessions.
-fn database(context: &Context<'_>, draft: &Draft) -> Option<String> {
+fn database(context: &Context<'_>, draft: &Draft) -> Option<SharedText> {
     let observed = context.observed;
     let oids: BTreeSet<_> = draft.keys.iter().map(|lock| lock.database).collect();
     if let (1, Some(&oid)) = (oids.len(), oids.first()) {
-        return observed.snapshot.server.database_name(oid).map(str::to_owned);
+        return observed.snapshot.server.database_name(oid).cloned();
     }
     if let Subject::Lease { lease, .. } = &draft.subject {
         let read = observed.snapshot.leases.iter().find(|read| read.lease == *lease)?;
-        return read.outcome.as_ref().ok().map(|leases| leases.database.clone());
+        return read.outcome.as_ref().ok().map(|leases| leases.database.as_str().into());
     }
     if let Subject::Pool(place) = draft.subject {
         return observed.pools[place].0.database.clone();

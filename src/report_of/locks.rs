@@ -156,7 +156,7 @@ pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderR
         state_for: None,
         transaction_for: None,
         query: None,
-        application_group: String::new(),
+        application_group: Arc::default(),
         long_idle: false,
         pooler: None,
     };
@@ -168,7 +168,7 @@ pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderR
         HolderRef::Prepared(id) => match observed.prepared(id) {
             Some(prepared) => HolderReport {
                 gid: Some(prepared.gid.clone()),
-                user: Some(prepared.owner.clone()),
+                user: Some(prepared.owner.as_str().into()),
                 transaction_for: Some(age(observed.snapshot.sampled_at, prepared.prepared)),
                 ..none
             },
@@ -193,7 +193,7 @@ fn session_report(context: &Context<'_>, backend: &Backend) -> HolderReport {
         state_for: backend.state_change.map(since),
         transaction_for: backend.xact_start.map(since),
         query: backend.query.clone(),
-        application_group: observed.group(backend).to_owned(),
+        application_group: observed.shared_group(backend),
         long_idle: is_long_idle(context, backend),
         pooler: observed.pooled.get(&backend.pid).map(|pooled| HolderPooler {
             database: pooled.database.clone(),

@@ -70,7 +70,7 @@ fn differ(context: &Context<'_>, hold: &Hold, waiter: &Backend) -> bool {
         },
         // It has an owner and no application.
         HolderRef::Prepared(id) => {
-            return context.observed.prepared(id).is_some_and(|holder| waiter.user.as_ref() != Some(&holder.owner));
+            return context.observed.prepared(id).is_some_and(|holder| waiter.user.as_deref() != Some(&holder.owner));
         }
     };
     let same = holder.user == waiter.user && context.observed.group(holder) == context.observed.group(waiter);

@@ -1,7 +1,7 @@
 //! A finding.
 
 use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, ReportedKey, Waited};
-use crate::model::{Pid, Time};
+use crate::model::{Pid, SharedText, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +55,7 @@ pub struct Finding {
     /// How many keys there are.
     pub key_count: usize,
     /// The keys' database, where it is one.
-    pub database: Option<String>,
+    pub database: Option<SharedText>,
     /// The subject's own sessions.
     pub pids: Vec<Pid>,
     /// The prepared transaction.

@@ -4,10 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{HeldFor, Shared, SharedText};
+use super::{HeldFor, Shared};
 use crate::keys::key::KeyText;
 use crate::keys::{Kind, Name, Source};
-use crate::model::{KeyNumbers, LockMode, Pid, PoolMode, Time};
+use crate::model::{KeyNumbers, LockMode, Pid, PoolMode, SharedText, Time};
 
 /// Key and names of a lock.
 #[derive(Debug, Clone)]
@@ -206,15 +206,15 @@ pub struct HolderReport {
     /// The prepared transaction's gid.
     pub gid: Option<String>,
     /// As `client backend`.
-    pub backend_type: Option<String>,
+    pub backend_type: Option<SharedText>,
     /// When it connected.
     pub backend_start: Option<Time>,
     /// The role.
-    pub user: Option<String>,
+    pub user: Option<SharedText>,
     /// The raw `application_name`.
-    pub application: Option<String>,
+    pub application: Option<SharedText>,
     /// Address.
-    pub client_addr: Option<String>,
+    pub client_addr: Option<SharedText>,
     /// Port.
     pub client_port: Option<i32>,
     /// As `idle in transaction`.
@@ -224,9 +224,9 @@ pub struct HolderReport {
     /// How long in its transaction.
     pub transaction_for: Option<Duration>,
     /// The current or last statement: not the one that took the lock.
-    pub query: Option<String>,
+    pub query: Option<Arc<str>>,
     /// The application group, as pools and labels have it; empty for a prepared transaction.
-    pub application_group: String,
+    pub application_group: Arc<str>,
     /// Idle outside a transaction for at least the idle threshold.
     pub long_idle: bool,
     /// The pool of PgBouncer that it serves.
@@ -256,13 +256,13 @@ pub struct WaiterReport {
     /// Holders in a conflicting mode, and the waiter ahead of it.
     pub blocked_by: Vec<Pid>,
     /// The role.
-    pub user: Option<String>,
+    pub user: Option<SharedText>,
     /// The raw `application_name`.
-    pub application: Option<String>,
+    pub application: Option<SharedText>,
     /// Address.
-    pub client_addr: Option<String>,
+    pub client_addr: Option<SharedText>,
     /// As `client backend`.
-    pub backend_type: Option<String>,
+    pub backend_type: Option<SharedText>,
 }
 
 /// How long a session has waited.

@@ -1,8 +1,7 @@
-//! A list or a text that many share.
+//! A list that many share.
 //!
 //! Knows nothing of what is in it.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -54,30 +53,6 @@ impl<'a, T> IntoIterator for &'a Shared<T> {
 impl<T> From<Vec<T>> for Shared<T> {
     fn from(list: Vec<T>) -> Self {
         Self((!list.is_empty()).then(|| Arc::new(list)))
-    }
-}
-
-/// A text that many share, in half the room of an `Arc<str>`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SharedText(Arc<Box<str>>);
-
-impl Deref for SharedText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for SharedText {
-    fn from(text: &str) -> Self {
-        Self(Arc::new(text.into()))
-    }
-}
-
-impl fmt::Display for SharedText {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&**self, formatter)
     }
 }
 

@@ -54,7 +54,7 @@ struct Owner<'a> {
 impl Owner<'_> {
     /// The memory of a lock that the last poll did not show.
     fn new_memory(&self, now: Moment, last: Option<Moment>) -> HoldMemory {
-        let statement = self.backend.and_then(|backend| backend.query.as_deref()).map(Arc::from);
+        let statement = self.backend.and_then(|backend| backend.query.clone());
         HoldMemory::new(now, last, self.backend, statement)
     }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::TargetNames;
 use super::memory::Remembered;
 use crate::analysis::Numbered;
-use crate::analysis::report::{KeyReport, Shared, SharedText};
+use crate::analysis::report::{KeyReport, Shared};
 use crate::keys::{KeyBook, LookUp, Name};
-use crate::model::{AdvisoryKey, Backend, Oid, Pid, Snapshot};
+use crate::model::{AdvisoryKey, Backend, Oid, Pid, SharedText, Snapshot};
 
 /// What a key is called, and the key as a report shows it.
 #[derive(Debug)]
@@ -31,24 +31,18 @@ pub(super) struct NameMemory {
 /// What a session says of itself.
 #[derive(Debug)]
 struct Words {
-    application: Box<str>,
-    user: Option<Box<str>>,
-    query: Option<Box<str>>,
+    application: SharedText,
+    user: Option<SharedText>,
+    query: Option<Arc<str>>,
 }
 
 impl Words {
     fn of(backend: &Backend) -> Self {
-        Self {
-            application: backend.application.as_str().into(),
-            user: backend.user.as_deref().map(Into::into),
-            query: backend.query.as_deref().map(Into::into),
-        }
+        Self { application: backend.application.clone(), user: backend.user.clone(), query: backend.query.clone() }
     }
 
     fn are_of(&self, backend: &Backend) -> bool {
-        *self.application == *backend.application
-            && self.user.as_deref() == backend.user.as_deref()
-            && self.query.as_deref() == backend.query.as_deref()
+        self.application == backend.application && self.user == backend.user && self.query == backend.query
     }
 }
 
@@ -59,8 +53,7 @@ impl NameMemory {
         let same_databases = databases.len() == self.databases.len()
             && databases.iter().all(|(oid, name)| self.databases.get(oid).is_some_and(|known| **known == **name));
         if !same_databases {
-            self.databases =
-                databases.iter().rev().map(|(oid, name)| (*oid, SharedText::from(name.as_str()))).collect();
+            self.databases = databases.iter().rev().cloned().collect();
         }
         let same_book = self.book.names_like(book);
         if !same_book {

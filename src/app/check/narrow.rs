@@ -38,7 +38,7 @@ fn has_a_part(pool: &PoolReport, lock: &LockReport, grouping: &Grouping) -> bool
         && holder.application_group == pool.application;
     let waits = |waiter: &WaiterReport| {
         (&waiter.user, &waiter.client_addr) == (&pool.user, &pool.client_addr)
-            && grouping.group(waiter.application.as_deref().unwrap_or_default()) == pool.application
+            && *grouping.group(waiter.application.as_deref().unwrap_or_default()) == *pool.application
     };
     is_of_database && (holds || lock.waiters.iter().any(waits))
 }
@@ -94,9 +94,9 @@ mod tests {
     fn only_the_pools_of_its_holder_and_waiters_are_left() {
         let mut report = example();
         let of = |application: &str, sessions| PoolReport {
-            database: report.locks[0].key.database.as_deref().map(str::to_owned),
+            database: report.locks[0].key.database.clone(),
             user: report.locks[0].holder.user.clone(),
-            application: application.to_owned(),
+            application: application.into(),
             client_addr: report.locks[0].holder.client_addr.clone(),
             sessions,
             active: 0,

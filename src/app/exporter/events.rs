@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::analysis::report::{Ending, Failure, Finding, HolderReport, Severity, TargetReport};
-use crate::model::Pid;
+use crate::model::{Pid, SharedText};
 
 /// More keys, pids or waiters of one finding say little on a line.
 const LISTED: usize = 10;
@@ -114,7 +114,7 @@ impl<'a> Holders<'a> {
 impl Line {
     fn new(holders: &Holders<'_>, finding: &Finding) -> Self {
         let holder = holders.of_finding(finding);
-        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+        let text = |value: Option<&SharedText>| value.map(ToString::to_string).unwrap_or_default();
         let names = finding.key_reports.iter().filter_map(|key| key.names.first()).map(|name| name.name.as_str());
         let mut names: Vec<&str> = names.collect();
         names.dedup();
@@ -125,7 +125,7 @@ impl Line {
             summary: finding.summary.clone(),
             key: list(finding.keys(), finding.key_count),
             name: list(names.iter(), names.len()),
-            database: finding.database.clone().unwrap_or_default(),
+            database: text(finding.database.as_ref()),
             application: text(holder.and_then(|holder| holder.application.as_ref())),
             user: text(holder.and_then(|holder| holder.user.as_ref())),
             client: text(holder.and_then(|holder| holder.client_addr.as_ref())),

@@ -152,9 +152,9 @@ impl TargetMetrics {
 
     /// Decides which application groups of a Report have a label of their own. `now` is the process's monotonic clock.
     pub fn admit(&mut self, report: &TargetReport, now: Duration) -> Applications {
-        let groups = report.pools.iter().map(|pool| pool.application.as_str());
+        let groups = report.pools.iter().map(|pool| &*pool.application);
         let holders = report.locks.iter().filter(|lock| lock.holder.pid.is_some());
-        self.applications.observe(groups.chain(holders.map(|lock| lock.holder.application_group.as_str())), now);
+        self.applications.observe(groups.chain(holders.map(|lock| &*lock.holder.application_group)), now);
         self.applications.clone()
     }
 

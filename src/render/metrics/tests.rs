@@ -175,7 +175,7 @@ fn counters_survive_failed_polls_and_count_what_begins() {
 fn the_first_fifty_groups_keep_their_label_for_an_hour_after_their_last_session() {
     let pools = |names: std::ops::Range<u32>| TargetReport {
         pools: names
-            .map(|n| PoolReport { application: format!("app-{n}"), sessions: 1, ..PoolReport::default() })
+            .map(|n| PoolReport { application: format!("app-{n}").into(), sessions: 1, ..PoolReport::default() })
             .collect(),
         ..target("orders")
     };
@@ -227,11 +227,7 @@ fn hostile_names_leave_nothing_raw_in_a_page_and_make_no_series_twice() {
         named.key = KeyReport { database: Some(database.into()), ..KeyReport::clone(&named.key) }.into();
         named
     }));
-    report.pools.push(PoolReport {
-        application: hostile.to_owned(),
-        user: Some(hostile.to_owned()),
-        ..PoolReport::default()
-    });
+    report.pools.push(PoolReport { application: hostile.into(), user: Some(hostile.into()), ..PoolReport::default() });
     let mut metrics = TargetMetrics::new(Identity {
         target: hostile.to_owned(),
         labels: [("env".to_owned(), hostile.to_owned())].into(),

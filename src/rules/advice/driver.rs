@@ -57,5 +57,5 @@ fn names(backend: &Backend) -> Vec<String> {
         // sqlcommenter writes values percent-encoded.
         rest.split('\'').next().map(|value| value.replace("%2F", "/"))
     });
-    std::iter::once(backend.application.clone()).chain(tags).map(|name| name.to_lowercase()).collect()
+    std::iter::once(backend.application.to_lowercase()).chain(tags.map(|name| name.to_lowercase())).collect()
 }

@@ -270,7 +270,7 @@ fn prevention_is_that_of_the_driver_where_it_says_its_name() {
     let prevention = |application: &str, query: &str| {
         let mut world = World::new();
         world.connect(4711, application).hold(4711, key(612_001)).to(120.0);
-        world.backend(4711).query = Some(query.to_owned());
+        world.backend(4711).query = Some(query.into());
         let report = look(&mut world);
         found(&report, "idle-holder").advice.prevent.join("\n")
     };

@@ -169,9 +169,9 @@ fn a_name_that_changes_looks_like_a_pooler_and_is_no_finding() {
     let mut monitor = monitor("");
     world.connect(7, "worker 1").hold(7, key(1)).to(1.0);
     monitor.observe(world.poll());
-    world.backend(7).application = "worker 2".to_owned();
+    world.backend(7).application = "worker 2".into();
     assert!(!monitor.observe(world.to(70.0).poll()).findings[0].detail.join(" ").contains("pooler"));
-    world.backend(7).application = "api".to_owned();
+    world.backend(7).application = "api".into();
     let report = monitor.observe(world.to(80.0).poll());
     assert_eq!(rules(&report), ["idle-holder"]);
     let detail = report.findings[0].detail.join(" ");

@@ -40,14 +40,14 @@ fn what_a_session_says_of_itself_counts_at_once() {
     let (mut world, mut eyes) = (World::new(), Eyes::default());
     world.connect(10, "api").hold(10, key(4004)).to(5.0);
     assert_eq!(eyes.label(&mut world), None);
-    world.to(10.0).backend(10).application = "marten".to_owned();
+    world.to(10.0).backend(10).application = "marten".into();
     assert_eq!(eyes.label(&mut world).as_deref(), Some("Marten"));
-    world.to(15.0).backend(10).application = "api".to_owned();
+    world.to(15.0).backend(10).application = "api".into();
     assert_eq!(eyes.label(&mut world), None);
-    world.to(20.0).backend(10).user = Some("marten".to_owned());
+    world.to(20.0).backend(10).user = Some("marten".into());
     assert_eq!(eyes.label(&mut world).as_deref(), Some("Marten"));
-    world.to(25.0).backend(10).user = Some("app".to_owned());
-    world.to(30.0).backend(10).query = Some("SELECT 1 -- marten".to_owned());
+    world.to(25.0).backend(10).user = Some("app".into());
+    world.to(30.0).backend(10).query = Some("SELECT 1 -- marten".into());
     assert_eq!(eyes.label(&mut world).as_deref(), Some("Marten"));
 }
 
@@ -58,7 +58,7 @@ fn a_database_that_is_renamed_has_its_new_name() {
     let database = |observed: &Observed| observed.reported_key(0).database.clone();
     assert_eq!(database(&eyes.see(world.poll())).as_deref(), Some("app"));
     for (_, name) in &mut world.to(10.0).snapshot.server.databases {
-        "shop".clone_into(name);
+        *name = "shop".into();
     }
     assert_eq!(database(&eyes.see(world.poll())).as_deref(), Some("shop"));
 }

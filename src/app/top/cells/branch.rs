@@ -5,6 +5,7 @@ use crate::analysis::report::{TargetReport, WaitReport, WaiterReport};
 use crate::app::top::columns::Column;
 use crate::app::top::state::{Branch, Node, State, waiter};
 use crate::keys::key;
+use crate::model::SharedText;
 use crate::render::style::{self, safe};
 use crate::render::top::worst_finding;
 
@@ -60,7 +61,8 @@ fn who(state: &State, report: &TargetReport, place: usize, branch: &Branch) -> C
         Node::Waiter(wait) => {
             let wait = &report.waits[wait];
             let known = waiter(report, wait.pid);
-            let part = |field: fn(&WaiterReport) -> &Option<String>| known.and_then(|known| field(known).as_deref());
+            let part =
+                |field: fn(&WaiterReport) -> &Option<SharedText>| known.and_then(|known| field(known).as_deref());
             let (application, address) = (part(|known| &known.application), part(|known| &known.client_addr));
             let user = part(|known| &known.user);
             let forms = [(address, user), (address, None), (None, None)];

@@ -8,7 +8,7 @@ use super::keylist::KeyRow;
 use super::target::Target;
 use super::tree;
 use crate::analysis::report::{Finding, LockReport, PoolReport, TargetReport, WaitReport, WaiterReport};
-use crate::model::Pid;
+use crate::model::{Pid, SharedText};
 use crate::render::runbook_facts::{self, Body, Index, Section};
 use crate::render::style;
 use crate::render::table::place;
@@ -228,7 +228,8 @@ pub(super) fn pool(report: &TargetReport, pool: &PoolReport) -> Doc {
     if rest > 0 {
         facts.push(format!("{rest} in a state that is not visible"));
     }
-    let same = |user: &Option<String>, address: &Option<String>| *user == pool.user && *address == pool.client_addr;
+    let same =
+        |user: &Option<SharedText>, address: &Option<SharedText>| *user == pool.user && *address == pool.client_addr;
     let held: Vec<&LockReport> = report
         .locks
         .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::ops::Deref;
 
 use super::rows::{Item, Row, holder_of};
 use super::tree::{self, Node};
@@ -84,7 +85,7 @@ fn word(text: &mut String, part: &str) {
     text.push(' ');
 }
 
-fn words<'a>(text: &mut String, parts: impl IntoIterator<Item = &'a Option<String>>) {
+fn words<'a, T: Deref<Target = str> + 'a>(text: &mut String, parts: impl IntoIterator<Item = &'a Option<T>>) {
     parts.into_iter().flatten().for_each(|part| word(text, part));
 }
 
@@ -105,7 +106,8 @@ fn describe_holder(holder: &HolderReport, text: &mut String) {
     if let Some(number) = holder.pid {
         pid(text, number);
     }
-    words(text, [&holder.gid, &holder.user, &holder.application, &holder.client_addr]);
+    words(text, [&holder.gid]);
+    words(text, [&holder.user, &holder.application, &holder.client_addr]);
     word(text, holder.state.unwrap_or_default());
 }
 
@@ -117,7 +119,8 @@ fn describe_finding(report: &TargetReport, finding: &Finding, text: &mut String)
     if let Some(lease) = &finding.lease {
         word(text, &lease.lease);
     }
-    words(text, [&finding.database, &finding.gid]);
+    words(text, [&finding.database]);
+    words(text, [&finding.gid]);
     finding.pids.iter().chain(&finding.waiters).for_each(|number| pid(text, *number));
     match holder_of(report, finding) {
         Some(holder) => describe_holder(holder, text),

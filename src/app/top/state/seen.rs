@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::analysis::report::{ReportedKey, SharedText, TargetReport};
-use crate::model::{KeyNumbers, Time};
+use crate::analysis::report::{ReportedKey, TargetReport};
+use crate::model::{KeyNumbers, SharedText, Time};
 
 /// More keys are not remembered: queues that lock a key per job have no end of them.
 const MOST: usize = 2_000;

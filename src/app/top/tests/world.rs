@@ -126,10 +126,10 @@ pub fn wait(pid: Pid, seconds: u64, object: &str, blocked_by: &[Pid], roots: &[P
 
 fn pool(application: &str, [sessions, active, idle, in_transaction, holding, waiting]: [usize; 6]) -> PoolReport {
     PoolReport {
-        database: Some("app".to_owned()),
-        user: Some("app".to_owned()),
-        application: application.to_owned(),
-        client_addr: Some("10.0.0.7".to_owned()),
+        database: Some("app".into()),
+        user: Some("app".into()),
+        application: application.into(),
+        client_addr: Some("10.0.0.7".into()),
         sessions,
         active,
         idle,
