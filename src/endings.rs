@@ -3,10 +3,8 @@
 //! Pure. It remembers the subjects of the last poll's findings and nothing older. It judges no lock; whether there is a
 //! finding is [`rules`](crate::rules)' business.
 
-use std::collections::BTreeMap;
-
 use crate::analysis::report::{Ended, Ending, Shared};
-use crate::analysis::{HoldScope, HolderRef, Observed};
+use crate::analysis::{HoldScope, HolderRef, Numbered, Observed};
 use crate::model::{AdvisoryKey, Pid, Time};
 use crate::report_of::Found;
 use crate::rules::Context;
@@ -14,7 +12,7 @@ use crate::rules::Context;
 /// What the last poll's findings were about.
 #[derive(Debug, Default)]
 pub struct Endings {
-    subjects: BTreeMap<String, Subject>,
+    subjects: Numbered<String, Subject>,
 }
 
 /// Enough of a finding to recognise in the next poll what became of it.
@@ -38,15 +36,17 @@ impl Endings {
     /// Takes in a poll's findings and says which of the last poll's are over, and how.
     pub fn observe(&mut self, context: &Context<'_>, found: &[Found]) -> Vec<Ended> {
         let restarted = context.observed.restarted;
-        let now: BTreeMap<String, Subject> =
+        let now: Numbered<String, Subject> =
             found.iter().map(|found| (found.id.clone(), Subject::of(context, found))).collect();
         let before = std::mem::replace(&mut self.subjects, now);
         let over = before.into_iter().filter(|(id, _)| !self.subjects.contains_key(id));
-        over.map(|(id, subject)| {
+        let ended = over.map(|(id, subject)| {
             let how = if restarted { Ending::ServerRestarted } else { subject.ending(context.observed) };
             Ended { id, how }
-        })
-        .collect()
+        });
+        let mut ended: Vec<Ended> = ended.collect();
+        ended.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        ended
     }
 }
 

@@ -147,7 +147,10 @@ mod tests {
             assert!(lock.waiters.is_same(&first.waiters), "{lock:?}");
         }
         let finding = report.findings.iter().find(|finding| !finding.key_reports.is_empty()).unwrap();
-        assert!(report.locks.iter().any(|lock| lock.key.is_same(&finding.key_reports[0])), "{finding:?}");
+        assert!(
+            report.locks.iter().any(|lock| std::ptr::eq(&raw const *lock.key, finding.key_reports.get(0).unwrap())),
+            "{finding:?}"
+        );
     }
 
     /// A worker may hold thousands: what polls have taught of them is kept once, and apart only where they differ.

@@ -225,7 +225,9 @@ impl HoldMemory {
 
     fn see_application(&mut self, sight: &Sight<'_>) {
         let Some(names) = sight.application else { return };
-        if self.applications.is_empty() {
+        if Arc::ptr_eq(&self.applications, names) {
+            // As nearly always: nothing to compare.
+        } else if self.applications.is_empty() {
             self.applications = Arc::clone(names);
         } else if self.applications.len() < MOST_APPLICATIONS
             && !names.iter().all(|name| self.applications.contains(name))

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod components;
+mod few;
 mod hold_memory;
 mod moment;
 pub mod observed;

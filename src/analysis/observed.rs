@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::accounts::Accounts;
 use super::pooled::Pooled;
 use super::pools::applications_at;
-use super::report::{KeyReport, Past, PoolReport, ReportedKey, Shared, Waited};
+use super::report::{KeyReport, Past, PoolReport, ReportedKey, ReportedKeys, Shared, Waited};
 use crate::analysis::Numbered;
 use crate::keys::{HolderEntry, Name};
 use crate::model::{
@@ -154,11 +154,11 @@ pub struct Observed {
     /// The places of backends in the snapshot, by pid.
     pub(crate) backends: Numbered<Pid, usize>,
     /// The application groups of backends, by their places in the snapshot.
-    pub(crate) groups: Vec<Arc<str>>,
+    pub(crate) groups: Vec<SharedText>,
     /// How many application groups connect from each client address, once somebody asks.
     pub(crate) applications_at: OnceLock<HashMap<SharedText, usize>>,
-    /// The places of backends that are seen to work or to rest, for each database and role.
-    pub(crate) accounts: Accounts,
+    /// The places of backends that are seen to work or to rest, for each database and role, once somebody asks.
+    pub(crate) accounts: OnceLock<Accounts>,
     /// The places of prepared transactions in the snapshot, by virtualtransaction and by gid.
     pub(crate) prepared: Numbered<VirtualTransaction, usize>,
     pub(crate) gids: HashMap<String, usize>,
@@ -166,6 +166,8 @@ pub struct Observed {
     pub(crate) queues: Numbered<AdvisoryKey, Vec<Pid>>,
     /// Every holder, in ascending order.
     pub(crate) holders: Vec<Holdings>,
+    /// Where each is there.
+    pub(crate) places_of_holders: Numbered<HolderRef, usize>,
     /// The places of holds whose key is waited for, by mode and holder.
     pub(crate) waited_for: Numbered<AdvisoryKey, Vec<usize>>,
     /// The places of all holds by key, mode and holder, once somebody asks for a key that nobody waits for.
@@ -190,8 +192,8 @@ impl Observed {
     }
 
     /// The same, to be kept.
-    pub fn shared_group(&self, backend: &Backend) -> Arc<str> {
-        self.backends.get(&backend.pid).map(|&place| Arc::clone(&self.groups[place])).unwrap_or_default()
+    pub fn shared_group(&self, backend: &Backend) -> SharedText {
+        self.backends.get(&backend.pid).map(|&place| self.groups[place].clone()).unwrap_or_default()
     }
 
     /// How many application groups connect from this client address.
@@ -204,7 +206,8 @@ impl Observed {
     /// then the others, who rested last first. Without those whose state is not to be seen. Each with its application
     /// group.
     pub fn colleagues(&self, backend: &Backend) -> impl Iterator<Item = (&Backend, &str)> + '_ {
-        let places = self.backends.get(&backend.pid).map_or(&[][..], |&place| self.accounts.of_account(place));
+        let accounts = self.accounts.get_or_init(|| Accounts::of(&self.snapshot.backends));
+        let places = self.backends.get(&backend.pid).map_or(&[][..], |&place| accounts.of_account(place));
         places.iter().map(|&place| (&self.snapshot.backends[place], &*self.groups[place]))
     }
 
@@ -232,6 +235,12 @@ impl Observed {
     pub fn reported_key(&self, place: usize) -> ReportedKey {
         let holdings = &self.holders[self.holders.partition_point(|holdings| holdings.places.end <= place)];
         ReportedKey::new(&holdings.keys, place - holdings.places.start)
+    }
+
+    /// The keys of all holds of a holder, as a report shows them: at most so many.
+    pub fn reported_keys_of(&self, holder: HolderRef, at_most: usize) -> ReportedKeys {
+        let holdings = self.holdings(holder);
+        holdings.map(|holdings| ReportedKeys::first_of(&holdings.keys, at_most)).unwrap_or_default()
     }
 
     /// All holds of a key, by mode and holder.
@@ -297,8 +306,7 @@ impl Observed {
     }
 
     fn holdings(&self, holder: HolderRef) -> Option<&Holdings> {
-        let found = self.holders.binary_search_by_key(&holder, |holdings| holdings.holder);
-        found.ok().map(|place| &self.holders[place])
+        self.places_of_holders.get(&holder).map(|&place| &self.holders[place])
     }
 
     /// Every session that waits for an advisory lock and whose chain ends at this holder.

@@ -3,12 +3,11 @@
 //! Knows backends and who of them holds or waits; knows no threshold.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use regex::Regex;
 
 use super::report::PoolReport;
-use crate::model::{Backend, BackendState, Pid, SharedText};
+use crate::model::{Backend, BackendState, Pid, SharedText, Texts};
 
 /// How an `application_name` becomes an application group.
 #[derive(Debug, Clone, Default)]
@@ -56,15 +55,17 @@ impl Grouping {
 pub(super) type Pool = (PoolReport, Vec<Pid>);
 
 /// The application group of each of these backends.
-pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> Vec<Arc<str>> {
-    let mut known: HashMap<&str, Arc<str>> = HashMap::new();
-    let mut group =
-        |application| Arc::clone(known.entry(application).or_insert_with(|| Arc::from(grouping.group(application))));
-    backends.iter().map(|backend| group(backend.application.as_str())).collect()
+pub(super) fn groups(backends: &[Backend], grouping: &Grouping) -> Vec<SharedText> {
+    let mut known: HashMap<&SharedText, SharedText> = HashMap::new();
+    let mut texts = Texts::default();
+    let mut group = |application| {
+        known.entry(application).or_insert_with_key(|application| texts.of(&grouping.group(application))).clone()
+    };
+    backends.iter().map(|backend| group(&backend.application)).collect()
 }
 
 /// How many application groups connect from each address; sessions without a name are of none.
-pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> HashMap<SharedText, usize> {
+pub(super) fn applications_at(backends: &[Backend], groups: &[SharedText]) -> HashMap<SharedText, usize> {
     let mut found: HashMap<&SharedText, BTreeSet<&str>> = HashMap::new();
     for (backend, group) in backends.iter().zip(groups) {
         if let Some(address) = &backend.client_addr
@@ -79,7 +80,7 @@ pub(super) fn applications_at(backends: &[Backend], groups: &[Arc<str>]) -> Hash
 /// The pools of these backends, those with locks first, then by size, then by name.
 pub(super) fn pools(
     backends: &[Backend],
-    groups: &[Arc<str>],
+    groups: &[SharedText],
     holding: &BTreeSet<Pid>,
     waiting: &BTreeSet<Pid>,
 ) -> Vec<Pool> {
@@ -90,9 +91,14 @@ pub(super) fn pools(
             let report = PoolReport {
                 database: backend.database.clone(),
                 user: backend.user.clone(),
-                application: Arc::clone(group),
+                application: group.clone(),
                 client_addr: backend.client_addr.clone(),
-                ..PoolReport::default()
+                sessions: 0,
+                active: 0,
+                idle: 0,
+                idle_in_transaction: 0,
+                holding: 0,
+                waiting: 0,
             };
             (report, Vec::new())
         });

@@ -7,7 +7,6 @@ mod lease;
 mod lock;
 mod shared;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Pid, SharedText, Time};
@@ -18,7 +17,7 @@ pub use guard::{GuardReport, HowLeft, LeftBehind};
 pub use lease::{LeaseReport, LeaseSubject, LeaseTableReport};
 pub use lock::{
     FirstSeen, HoldScope, HolderPooler, HolderReport, KeyReport, LockReport, NameReport, Past, Quiet, ReportedKey,
-    Waited, WaiterReport,
+    ReportedKeys, Waited, WaiterReport,
 };
 pub use shared::Shared;
 
@@ -252,7 +251,7 @@ pub struct PoolReport {
     /// usename
     pub user: Option<SharedText>,
     /// The application group.
-    pub application: Arc<str>,
+    pub application: SharedText,
     /// `client_addr`
     pub client_addr: Option<SharedText>,
     /// All its sessions.

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::accounts::Accounts;
 use super::moment::{BackendMemory, Moment};
 use super::observed::{CountMismatch, HolderRef, Holdings, Observed, Waiting};
 use super::pooled::pooled;
@@ -269,7 +268,6 @@ fn assemble(
     let holding: BTreeSet<Pid> = holders.iter().filter_map(session).collect();
     let waiters: BTreeSet<Pid> = waiting.values().filter(|wait| wait.key().is_some()).map(|wait| wait.pid).collect();
     let groups = groups(&snapshot.backends, names.grouping);
-    let accounts = Accounts::of(&snapshot.backends);
     let pools = pools(&snapshot.backends, &groups, &holding, &waiters);
     let gids = snapshot.prepared.iter().enumerate().map(|(place, prepared)| (prepared.gid.clone(), place)).collect();
     let pooled = pooled(&snapshot.backends, &snapshot.poolers);
@@ -290,10 +288,11 @@ fn assemble(
         queues,
         groups,
         applications_at: OnceLock::new(),
-        accounts,
+        accounts: OnceLock::new(),
         by_key: OnceLock::new(),
         waited_for,
         named,
+        places_of_holders: holders.iter().enumerate().map(|(place, holdings)| (holdings.holder, place)).collect(),
         holders,
         holds,
         by_root,

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::components::components;
+use super::few::Few;
 use super::observed::HolderRef;
 use crate::analysis::Numbered;
-use crate::model::{AdvisoryKey, LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
+use crate::model::{LockMode, LockObject, LockOwner, LockRow, Pid, Snapshot, Time};
 
 /// One waiting session's place in the graph.
 #[derive(Debug, Clone)]
@@ -124,8 +125,7 @@ fn queues<'a>(snapshot: &'a Snapshot, leaders: &Numbered<Pid, Pid>) -> BTreeMap<
         }
     }
     // There may be very many of these.
-    let by_key: Numbered<AdvisoryKey, &LockObject> =
-        queues.keys().filter_map(|&object| Some((object.key()?, object))).collect();
+    let by_key: Few<&LockObject> = queues.keys().filter_map(|&object| Some((object.key()?, object))).collect();
     for held in snapshot.locks.held().filter(|held| !is_orphan(held.owner)) {
         for object in held.keys.iter().filter_map(|key| by_key.get(key)) {
             if let Some(queue) = queues.get_mut(object) {

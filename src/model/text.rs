@@ -3,13 +3,14 @@
 //! Knows nothing of what it says.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A text that many share, in half the room of an `Arc<str>`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SharedText(Arc<Box<str>>);
 
 impl SharedText {
@@ -24,6 +25,25 @@ impl Deref for SharedText {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl Default for SharedText {
+    fn default() -> Self {
+        "".into()
+    }
+}
+
+/// By what they say. The same text needs no look at it.
+impl Ord for SharedText {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for SharedText {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -98,6 +118,15 @@ impl Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_in_the_order_of_what_they_say() {
+        let [b, a, same] = ["b", "a", "a"].map(SharedText::from);
+        let mut texts = [&b, &a, &same];
+        texts.sort();
+        assert_eq!(texts.map(SharedText::as_str), ["a", "a", "b"]);
+        assert_eq!((a.cmp(&same), a.cmp(&a.clone()), a.cmp(&b)), (Ordering::Equal, Ordering::Equal, Ordering::Less));
+    }
 
     #[test]
     fn a_text_is_kept_once_and_as_long_as_it_comes() {

@@ -126,7 +126,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
         severity,
         summary: format!("pid {} holds {}.", lock.holder.pid.unwrap_or_default(), lock.key.text),
         detail: vec!["Held for at least 3m12s.".to_owned(), "A leak on a pooled connection.".to_owned()],
-        key_reports: vec![lock.key.clone()],
+        key_reports: [lock.key.clone()].into_iter().collect(),
         key_texts: Vec::new(),
         key_count: 1,
         database: Some("app".into()),
@@ -186,7 +186,7 @@ pub fn hostile() -> TargetReport {
     for finding in &mut report.findings {
         finding.summary = format!("pid 4711 ({evil}) holds it.");
         finding.detail = vec![evil.to_owned()];
-        finding.key_reports = key_reports(evil);
+        finding.key_reports = key_reports(evil).into_iter().collect();
         finding.database = Some(evil.into());
         finding.pids = vec![4711];
         finding.silenced = Some(evil.to_owned());

@@ -9,7 +9,9 @@ use super::runbook::Selection;
 use super::style::{self, Screen};
 use super::top::{Silence, View};
 use super::{Status, json, nagios, runbook, runbook_markdown, table, top};
-use crate::analysis::report::{Failure, FailureKind, KeyReport, LockReport, PoolerReport, Severity, TargetReport};
+use crate::analysis::report::{
+    Failure, FailureKind, KeyReport, LockReport, PoolerReport, ReportedKeys, Severity, TargetReport,
+};
 
 const PIPE: Screen = Screen { color: false, width: None, height: None };
 
@@ -365,7 +367,7 @@ fn a_finding_names_the_lock_of_its_own_key_and_session() {
     let other_database = LockReport { key: elsewhere.into(), ..ours.clone() };
     assert!(![other_number, other_session, other_database].iter().any(names));
     // A text of a key that nobody holds has no database.
-    report.findings[0].key_reports.clear();
+    report.findings[0].key_reports = ReportedKeys::default();
     report.findings[0].key_texts = vec!["7".to_owned()];
     assert!(top::worst_finding(&report, &ours).is_some());
 }

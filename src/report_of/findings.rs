@@ -9,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::MOST_KEYS;
-use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, ReportedKey};
+use crate::analysis::report::{Advice, Adviser, Finding, KeyReport, LateAdvice, LeaseSubject, ReportedKeys};
 use crate::analysis::{Hold, HolderRef, Observed, Thresholds};
 use crate::keys::{KeyBook, key};
 use crate::model::{AdvisoryKey, Pid, SharedText};
@@ -165,10 +165,12 @@ fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
 }
 
 /// The keys of a finding: of its own hold of a key, else of any. `own` has the places of its holds, by key.
-fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> Vec<ReportedKey> {
-    if draft.whole(observed).is_some_and(|places| places.len() == draft.keys.len()) {
+fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> ReportedKeys {
+    if let Some((holder, places)) = draft.whole(observed)
+        && places.len() == draft.keys.len()
+    {
         // One hold for each key: nothing needs to be looked for.
-        return own.iter().take(MOST_KEYS).map(|&place| observed.reported_key(place)).collect();
+        return observed.reported_keys_of(holder, MOST_KEYS);
     }
     let key_at = |place: usize| observed.holds[place].key;
     let mut holds = own.chunk_by(|&one, &next| key_at(one) == key_at(next)).filter_map(<[_]>::last).peekable();

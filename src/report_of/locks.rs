@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Found, pids};
 use crate::analysis::Numbered;
 use crate::analysis::report::{HolderPooler, HolderReport, LockReport, ReportedKey, Shared, WaiterReport};
 use crate::analysis::{HolderRef, Observed};
-use crate::model::{Backend, BackendState, Pid, age};
+use crate::model::{Backend, BackendState, Pid, SharedText, age};
 use crate::rules::Context;
 
 /// The locks of a poll, and what findings name them.
@@ -38,13 +39,26 @@ pub(super) fn locks(context: &Context<'_>, found: &[Found]) -> Vec<LockReport> {
     let mut locks = Vec::with_capacity(marks.len());
     // Those in findings first, and of a hoard's thousands the least: the list may be cut behind. Equal ones stay by
     // holder.
-    let marked = || marks.iter().enumerate().filter(|(_, mark)| mark.is_set());
-    let mut order = Vec::with_capacity(marked().count());
-    order.extend(marked().map(|(place, mark)| (mark.keys, Reverse(mark.waiters), place)));
-    order.sort_unstable();
-    locks.extend(order.into_iter().map(|(.., place)| lock(place)));
+    for run in runs(&marks) {
+        locks.extend(run.map(lock));
+    }
     locks.extend((0..marks.len()).filter(|&place| !marks[place].is_set()).map(lock));
     locks
+}
+
+/// The places of those that are set, in order. Those that stand side by side mostly belong together: to sort them one by
+/// one would take longer than all else that is done with them.
+fn runs(marks: &[Mark]) -> impl Iterator<Item = Range<usize>> {
+    let order = |mark: &Mark| mark.is_set().then_some((mark.keys, Reverse(mark.waiters)));
+    let mut end = 0;
+    let alike = marks.chunk_by(|one, next| order(one) == order(next)).filter_map(|alike| {
+        let places = end..end + alike.len();
+        end = places.end;
+        order(&alike[0]).map(|order| (order, places.start, places.end))
+    });
+    let mut runs: Vec<_> = alike.collect();
+    runs.sort_unstable();
+    runs.into_iter().map(|(_, start, end)| start..end)
 }
 
 /// What there is to say of each hold. There may be very many: what is said of it takes little.
@@ -156,7 +170,7 @@ pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderR
         state_for: None,
         transaction_for: None,
         query: None,
-        application_group: Arc::default(),
+        application_group: SharedText::default(),
         long_idle: false,
         pooler: None,
     };

@@ -138,13 +138,13 @@ impl Draft {
         self
     }
 
-    /// The places in `Observed::holds` of all holds of its session, if it is about all that one session holds.
-    pub fn whole(&self, observed: &Observed) -> Option<Range<usize>> {
+    /// Its session, and the places in `Observed::holds` of all that it holds, if it is about all that one session holds.
+    pub fn whole(&self, observed: &Observed) -> Option<(HolderRef, Range<usize>)> {
         let MadeOf { holder, holds } = self.made_of?;
         let HolderRef::Session(pid) = holder else { return None };
         let places = observed.places_of(holder);
         let is_all = self.pids == [pid] && self.gid.is_none() && places.len() == holds;
-        is_all.then_some(places)
+        is_all.then_some((holder, places))
     }
 
     /// Names the holder: pid or gid.
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
     /// The places of those in `Observed::holds`.
     pub fn places_of_draft(&self, draft: &Draft) -> Vec<usize> {
         let observed = self.observed;
-        if let Some(places) = draft.whole(observed) {
+        if let Some((_, places)) = draft.whole(observed) {
             return places.collect();
         }
         let sessions = draft.pids.iter().map(|&pid| HolderRef::Session(pid));
@@ -214,7 +214,11 @@ impl<'a> Context<'a> {
     /// The holds that the session rules judge: no extension's keys, and no expected ones unless a session has waited
     /// long for them.
     pub fn judged_holds(&self, holder: HolderRef) -> Vec<&'a Hold> {
-        self.observed.holds_of(holder).filter(|hold| self.is_judged(hold)).collect()
+        let holds = self.observed.holds_of(holder);
+        // Nearly always all of them.
+        let mut judged = Vec::with_capacity(holds.len());
+        judged.extend(holds.filter(|hold| self.is_judged(hold)));
+        judged
     }
 
     /// Whether the session rules judge this hold.

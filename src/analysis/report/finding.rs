@@ -1,6 +1,6 @@
 //! A finding.
 
-use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, ReportedKey, Waited};
+use super::{HeldFor, KeyReport, LateAdvice, LeaseSubject, ReportedKeys, Waited};
 use crate::model::{Pid, SharedText, Time};
 
 /// How bad a finding is. The order is that of urgency: the greatest is the worst.
@@ -49,7 +49,7 @@ pub struct Finding {
     /// Evidence, one sentence each.
     pub detail: Vec<String>,
     /// Its keys, at most 1,000.
-    pub key_reports: Vec<ReportedKey>,
+    pub key_reports: ReportedKeys,
     /// Key texts where there is no key of a lock: holder-count of a key that nobody holds.
     pub key_texts: Vec<String>,
     /// How many keys there are.
@@ -80,7 +80,7 @@ impl Finding {
 
     /// Whether the lists have this key. It is asked for each lock: numbers are faster than texts.
     pub fn lists(&self, key: &KeyReport) -> bool {
-        let is_same = |listed: &ReportedKey| listed.numbers == key.numbers && listed.database == key.database;
+        let is_same = |listed: &KeyReport| listed.numbers == key.numbers && listed.database == key.database;
         self.key_reports.iter().any(is_same) || self.key_texts.iter().any(|text| **text == *key.text)
     }
 

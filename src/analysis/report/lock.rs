@@ -68,6 +68,65 @@ impl From<KeyReport> for ReportedKey {
     }
 }
 
+/// The keys of a finding: the first of a list that the locks of one holder share, or one by one.
+#[derive(Debug, Clone)]
+pub struct ReportedKeys(Listed);
+
+#[derive(Debug, Clone)]
+enum Listed {
+    First(Arc<Vec<KeyReport>>, usize),
+    Each(Vec<ReportedKey>),
+}
+
+impl ReportedKeys {
+    /// The first of this list, at most so many.
+    pub fn first_of(keys: &Arc<Vec<KeyReport>>, at_most: usize) -> Self {
+        Self(Listed::First(Arc::clone(keys), at_most.min(keys.len())))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Listed::First(_, count) => *count,
+            Listed::Each(keys) => keys.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The key at this place.
+    pub fn get(&self, place: usize) -> Option<&KeyReport> {
+        match &self.0 {
+            Listed::First(keys, count) => keys[..*count].get(place),
+            Listed::Each(keys) => keys.get(place).map(|key| &**key),
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &KeyReport> + Clone {
+        let (first, each) = match &self.0 {
+            Listed::First(keys, count) => (&keys[..*count], &[][..]),
+            Listed::Each(keys) => (&[][..], keys.as_slice()),
+        };
+        first.iter().chain(each.iter().map(|key| &**key))
+    }
+}
+
+impl Default for ReportedKeys {
+    fn default() -> Self {
+        Self(Listed::Each(Vec::new()))
+    }
+}
+
+impl FromIterator<ReportedKey> for ReportedKeys {
+    fn from_iter<I: IntoIterator<Item = ReportedKey>>(keys: I) -> Self {
+        Self(Listed::Each(keys.into_iter().collect()))
+    }
+}
+
 /// One name of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameReport {
@@ -226,7 +285,7 @@ pub struct HolderReport {
     /// The current or last statement: not the one that took the lock.
     pub query: Option<Arc<str>>,
     /// The application group, as pools and labels have it; empty for a prepared transaction.
-    pub application_group: Arc<str>,
+    pub application_group: SharedText,
     /// Idle outside a transaction for at least the idle threshold.
     pub long_idle: bool,
     /// The pool of PgBouncer that it serves.

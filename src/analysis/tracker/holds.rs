@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory::{HolderMemory, Memories, Place, Row, recall};
+use super::names::Words;
 use super::{HolderId, Places, TargetNames, Tracker};
 use crate::analysis::Numbered;
+use crate::analysis::few::Few;
 use crate::analysis::hold_memory::{HoldMemory, Queued, Sight};
 use crate::analysis::moment::{BackendMemory, Moment};
 use crate::analysis::observed::{Hold, HolderRef, Holdings, Waiting};
@@ -43,8 +45,8 @@ struct Owner<'a> {
     connected: Option<Duration>,
     /// What the names of its keys rest on is as in the last poll.
     same_words: bool,
-    /// Its application's name without digits.
-    application: Option<Arc<[Box<str>]>>,
+    /// What a session says of itself.
+    words: Option<Words>,
     /// The `[[holder]]` entries that cover it.
     entries: Shared<Arc<HolderEntry>>,
     /// Where its advisory locks are among the poll's.
@@ -72,7 +74,7 @@ impl Owner<'_> {
             local_zero,
             backend: self.backend,
             began_no_statement: self.began_no_statement,
-            application: self.application.as_ref(),
+            application: self.words.as_ref().and_then(|words| words.plain_application.as_ref()),
             prepared: self.prepared.map(|prepared| age(now.server, prepared.prepared)),
             rested: self.rested,
             connected: self.connected,
@@ -160,8 +162,7 @@ impl Tracker {
             .filter_map(|(owner, held)| self.owner(owner, held, snapshot, places, names.book))
             .collect();
         // Each row asks it.
-        let queues: Numbered<AdvisoryKey, Queue<'_>> =
-            queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
+        let queues: Few<Queue<'_>> = queues.iter().map(|(key, waits)| (*key, self.queue(waits))).collect();
         let nobody = Queue::default();
         let mut before = std::mem::take(&mut self.holds);
         let mut all = Holds::default();
@@ -205,8 +206,8 @@ impl Tracker {
             all.holders.push(Holdings { holder: owner.holder, places, keys, entries });
             self.holds.insert(owner.id, HolderMemory { memories: memories.after, ..memory });
         }
-        self.names.end(owners.iter().filter_map(|owner| owner.backend));
-        drop(owners);
+        let words = |owner: Owner<'_>| Some((owner.backend?.pid, owner.words?));
+        self.names.end(owners.into_iter().filter_map(words));
         self.locks = locks;
         for places in all.waited_for.values_mut() {
             places.sort_by_key(|&place| all.list[place].mode);
@@ -263,7 +264,7 @@ impl Tracker {
                 (HolderId::Prepared(found.transaction, found.prepared), HolderRef::Prepared(id))
             }
         };
-        let named = backend.filter(|backend| !backend.application.is_empty());
+        let (words, same_words) = backend.map(|backend| self.names.words_of(backend)).unzip();
         let since = |then| age(snapshot.sampled_at, then);
         Some(Owner {
             id,
@@ -280,11 +281,8 @@ impl Tracker {
                 .and_then(|backend| backend.state_change)
                 .map_or(Duration::ZERO, since),
             connected: backend.and_then(|backend| backend.backend_start).map(since),
-            same_words: backend.is_none_or(|backend| self.names.has_same_words(backend)),
-            application: named.map(|backend| {
-                let name: Box<str> = backend.application.chars().filter(|c| !c.is_ascii_digit()).collect();
-                Arc::from([name])
-            }),
+            same_words: same_words.unwrap_or(true),
+            words,
             entries: holder_entries(backend, prepared, book),
             held,
         })

@@ -29,16 +29,24 @@ pub(super) struct NameMemory {
 }
 
 /// What a session says of itself.
-#[derive(Debug)]
-struct Words {
+#[derive(Debug, Clone)]
+pub(super) struct Words {
     application: SharedText,
     user: Option<SharedText>,
     query: Option<Arc<str>>,
+    /// The application's name without digits, if it has one: in a list, as memories of holds have it.
+    pub plain_application: Option<Arc<[Box<str>]>>,
 }
 
 impl Words {
     fn of(backend: &Backend) -> Self {
-        Self { application: backend.application.clone(), user: backend.user.clone(), query: backend.query.clone() }
+        let plain = || backend.application.chars().filter(|c| !c.is_ascii_digit()).collect();
+        Self {
+            application: backend.application.clone(),
+            user: backend.user.clone(),
+            query: backend.query.clone(),
+            plain_application: (!backend.application.is_empty()).then(|| Arc::from([plain()])),
+        }
     }
 
     fn are_of(&self, backend: &Backend) -> bool {
@@ -62,20 +70,16 @@ impl NameMemory {
         same_databases && same_book
     }
 
-    /// Whether a session says of itself what it said in the last poll.
-    pub(super) fn has_same_words(&self, backend: &Backend) -> bool {
-        self.words.get(&backend.pid).is_some_and(|words| words.are_of(backend))
+    /// What a session says of itself, and whether it said the same in the last poll.
+    pub(super) fn words_of(&self, backend: &Backend) -> (Words, bool) {
+        let same = self.words.get(&backend.pid).filter(|words| words.are_of(backend));
+        (same.cloned().unwrap_or_else(|| Words::of(backend)), same.is_some())
     }
 
-    /// Ends a poll in which these sessions held something.
-    pub(super) fn end<'a>(&mut self, backends: impl Iterator<Item = &'a Backend>) {
-        let mut before = std::mem::take(&mut self.words);
-        self.words = backends
-            .map(|backend| {
-                let words = before.remove(&backend.pid).filter(|words| words.are_of(backend));
-                (backend.pid, words.unwrap_or_else(|| Words::of(backend)))
-            })
-            .collect();
+    /// Ends a poll in which the sessions that held something said this of themselves.
+    pub(super) fn end(&mut self, words: impl Iterator<Item = (Pid, Words)>) {
+        self.words.clear();
+        self.words.extend(words);
     }
 
     /// Names a holder's locks, and returns their keys as reports show them: the list that was there before, if it still

@@ -118,7 +118,7 @@ mod tests {
         let mut report = example();
         report.locks[1].rules = ["key-hoard"].into();
         let mut hoard = finding("key-hoard", Severity::Warning, &report.locks[1]);
-        hoard.key_reports = vec![fixture::key(1, None)];
+        hoard.key_reports = [fixture::key(1, None)].into_iter().collect();
         hoard.key_count = 5_000;
         report.findings = vec![hoard];
         narrow(&mut report, key::from_bigint(612_001), Duration::from_secs(60), &Grouping::default());

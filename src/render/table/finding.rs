@@ -77,10 +77,10 @@ fn subject(finding: &Finding) -> String {
 
 /// The finding's keys, by number and name.
 fn keys(finding: &Finding) -> String {
-    if let ([key], []) = (finding.key_reports.as_slice(), finding.key_texts.as_slice()) {
+    if let (1, Some(key)) = (finding.listed_keys(), finding.key_reports.get(0)) {
         return key_text(key);
     }
-    let named = finding.key_reports.iter().map(|key| short_key_text(key));
+    let named = finding.key_reports.iter().map(short_key_text);
     let others = finding.key_texts.iter().map(|text| style::safe(text).into_owned());
     let texts: Vec<String> = named.chain(others).take(SPELLED_OUT).collect();
     match finding.key_count {

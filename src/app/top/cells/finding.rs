@@ -43,7 +43,7 @@ fn keys(finding: &Finding) -> Cell {
         Some(key) => short_key(key),
         None => finding.keys().nth(place).map(|key| safe(key).into_owned()).unwrap_or_default(),
     };
-    match (finding.key_count, finding.key_reports.first()) {
+    match (finding.key_count, finding.key_reports.get(0)) {
         (0, _) => Cell::none(),
         (1, Some(key)) => Cell::of_forms(key_forms(key)),
         (1, None) => Cell::plain(named(0)),

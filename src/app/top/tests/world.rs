@@ -8,7 +8,7 @@ use ratatui::backend::TestBackend;
 
 use crate::analysis::report::{
     Action, Failure, FailureKind, Finding, HolderReport, LeaseReport, LeaseSubject, LeaseTableReport, LockReport,
-    PoolReport, Severity, TargetReport, WaitReport, Waited,
+    PoolReport, ReportedKeys, Severity, TargetReport, WaitReport, Waited,
 };
 use crate::app::top::event::{Effect, Event, Key};
 use crate::app::top::state::{Declared, State, Target};
@@ -231,7 +231,7 @@ pub fn with_leases() -> TargetReport {
         id: format!("lease of {lease}"),
         summary: summary.to_owned(),
         detail: Vec::new(),
-        key_reports: Vec::new(),
+        key_reports: ReportedKeys::default(),
         key_count: 0,
         pids: Vec::new(),
         waiters: Vec::new(),
