@@ -1,7 +1,6 @@
 //! The findings of a Report, and what is kept of a poll to word their advice later.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,9 +191,10 @@ fn reported_keys(observed: &Observed, draft: &Draft, own: &[usize]) -> ReportedK
 /// The keys' database, where it is one; else that of the pool or of the subject's sessions.
 fn database(context: &Context<'_>, draft: &Draft) -> Option<SharedText> {
     let observed = context.observed;
-    let oids: BTreeSet<_> = draft.keys.iter().map(|lock| lock.database).collect();
-    if let (1, Some(&oid)) = (oids.len(), oids.first()) {
-        return observed.snapshot.server.database_name(oid).cloned();
+    if let Some(first) = draft.keys.first()
+        && draft.keys.iter().all(|lock| lock.database == first.database)
+    {
+        return observed.snapshot.server.database_name(first.database).cloned();
     }
     if let Subject::Lease { lease, .. } = &draft.subject {
         let read = observed.snapshot.leases.iter().find(|read| read.lease == *lease)?;
@@ -243,9 +243,6 @@ fn id(context: &Context<'_>, draft: &Draft) -> String {
         }
         Subject::Target => {}
     }
-    let mut id = String::with_capacity(16);
-    for byte in Sha256::digest(text.as_bytes()).iter().take(8) {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
+    let digest = Sha256::digest(text.as_bytes());
+    digest.first_chunk().map_or_else(String::new, |first| format!("{:016x}", u64::from_be_bytes(*first)))
 }

@@ -157,7 +157,7 @@ pub(super) fn is_long_idle(context: &Context<'_>, backend: &Backend) -> bool {
 /// A session or a prepared transaction.
 pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderReport {
     let observed = context.observed;
-    let none = HolderReport {
+    let none = || HolderReport {
         pid: None,
         gid: None,
         backend_type: None,
@@ -177,16 +177,16 @@ pub(crate) fn holder_report(context: &Context<'_>, holder: HolderRef) -> HolderR
     match holder {
         HolderRef::Session(pid) => match observed.backend(pid) {
             Some(backend) => session_report(context, backend),
-            None => HolderReport { pid: Some(pid), ..none },
+            None => HolderReport { pid: Some(pid), ..none() },
         },
         HolderRef::Prepared(id) => match observed.prepared(id) {
             Some(prepared) => HolderReport {
                 gid: Some(prepared.gid.clone()),
                 user: Some(prepared.owner.as_str().into()),
                 transaction_for: Some(age(observed.snapshot.sampled_at, prepared.prepared)),
-                ..none
+                ..none()
             },
-            None => none,
+            None => none(),
         },
     }
 }
