@@ -198,6 +198,39 @@ fn the_window_is_resized_while_it_runs() {
     assert_eq!(terminal.wait(SOON), 0);
 }
 
+/// `top` where no server is: what it shows of the terminal needs none.
+fn open_without_server(home: &Path) -> Terminal {
+    let away = ["top", "--dsn", "host=127.0.0.1 port=1 user=x dbname=x", "--interval", "5s"];
+    let terminal = Terminal::start(home, away, &[]);
+    terminal.wait_for("cannot connect", SOON);
+    terminal
+}
+
+#[test]
+fn a_key_pressed_while_the_window_is_resized_takes_effect_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let mut terminal = open_without_server(home.path());
+    let size = |number| NonZeroU16::new(number).unwrap();
+    for round in 0..200 {
+        let (key, columns, title) =
+            if round % 2 == 0 { ("2", 100, "── Locks ─") } else { ("3", 140, "── Waits ─") };
+        // The other way round comes rarely, but it comes.
+        if round % 8 == 7 {
+            terminal.send(key);
+            terminal.resize(size(30), size(columns));
+        } else {
+            terminal.resize(size(30), size(columns));
+            terminal.send(key);
+        }
+        terminal.wait_for(title, SOON);
+    }
+    // More than a reader takes in at once.
+    terminal.send(&("23".repeat(1_000) + "4"));
+    terminal.wait_for("── Pools ─", SOON);
+    terminal.send("q");
+    assert_eq!(terminal.wait(SOON), 0);
+}
+
 /// Starts `top` from a shell that writes the terminal's modes into files before and after. Its pid comes in a file too.
 fn from_shell(cluster: &Cluster, home: &Path) -> (Terminal, u32) {
     let script =
