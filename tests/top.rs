@@ -198,6 +198,22 @@ fn the_window_is_resized_while_it_runs() {
     assert_eq!(terminal.wait(SOON), 0);
 }
 
+#[test]
+fn a_window_that_was_small_for_a_moment_is_whole_again() {
+    let home = tempfile::tempdir().unwrap();
+    let mut terminal = open_without_server(home.path());
+    let size = |number| NonZeroU16::new(number).unwrap();
+    for _ in 0..20 {
+        terminal.resize(size(20), size(80));
+        terminal.resize(size(40), size(140));
+        terminal.wait_until("the screen is not whole", SOON, |screen| {
+            screen.contains("q quit") && screen.lines().any(|line| line.chars().count() == 140)
+        });
+    }
+    terminal.send("q");
+    assert_eq!(terminal.wait(SOON), 0);
+}
+
 /// `top` where no server is: what it shows of the terminal needs none.
 fn open_without_server(home: &Path) -> Terminal {
     let away = ["top", "--dsn", "host=127.0.0.1 port=1 user=x dbname=x", "--interval", "5s"];

@@ -68,6 +68,8 @@ impl Screen {
     pub fn forget(&mut self) -> Result<()> {
         // Not `clear`: that asks the terminal where its cursor is, and the thread that reads keys would take the answer.
         let (width, height) = self.size();
+        // The next frame ends it: an empty screen would flicker.
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate).map_err(Error::output)?;
         self.terminal.resize(Rect { x: 0, y: 0, width, height }).map_err(Error::output)
     }
 

@@ -186,6 +186,11 @@ impl State {
             Event::Resize(columns, rows) => {
                 self.size = (columns, rows);
                 self.keep_in_sight();
+                // A terminal cuts off what does not fit, also when it is as large as before by the time we hear of it.
+                // A plain page is not ours to draw.
+                if !matches!(self.overlay, Some(Overlay::Plain(_))) {
+                    return vec![Effect::Redraw];
+                }
             }
             Event::Tick => self.notice_silence(),
             Event::Report { target, report, stretched_to } => self.take_report(target, report, stretched_to),

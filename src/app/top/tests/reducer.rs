@@ -174,8 +174,10 @@ fn the_statement_is_copied_shown_plain_and_never_made_up() {
     world.key(Key::Enter);
     assert_eq!(world.key(Key::Char('y')), [Effect::Copy(SQL.to_owned())]);
     assert_eq!(world.key(Key::Char('v')), [Effect::ShowPlain(SQL.to_owned())]);
+    assert_eq!(world.event(Event::Resize(SIZE.0, SIZE.1)), [], "the page is the terminal's own");
     // Any key comes back, and does nothing else.
     assert_eq!(world.key(Key::Char('q')), [Effect::LeavePlain]);
+    assert_eq!(world.event(Event::Resize(SIZE.0, SIZE.1)), [Effect::Redraw]);
     assert!(matches!(world.state.overlay, Some(Overlay::Detail(_))), "what was open before is open again");
     world.key(Key::Esc);
     world.key(Key::Down);
