@@ -50,11 +50,17 @@ const MOST_AT_ONCE: usize = 1_000;
 
 /// Shows the locks until somebody ends it, or once.
 pub(super) fn run(args: &TopArgs, settings: &Settings, targets: Vec<Target>) -> Result<Exit> {
-    if args.once || !settings.is_terminal || !std::io::stdin().is_terminal() {
-        return plain::run(args, settings, targets);
+    let shown = if args.once || !settings.is_terminal || !std::io::stdin().is_terminal() {
+        plain::run(args, settings, targets)
+    } else {
+        let _log = Hold::back();
+        interactive(settings, targets).map(|()| Exit::SUCCESS)
+    };
+    match shown {
+        // Somebody has closed it: an end like any other, and nobody is left to be told.
+        Err(_) if settings.is_terminal && !std::io::stdout().is_terminal() => Ok(Exit::SUCCESS),
+        shown => shown,
     }
-    let _log = Hold::back();
-    interactive(settings, targets).map(|()| Exit::SUCCESS)
 }
 
 /// What comes to the loop.

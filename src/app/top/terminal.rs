@@ -3,6 +3,7 @@
 //! It knows the terminal and nothing of what is drawn.
 
 use std::io::{self, Stdout, Write as _};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 
 use crossterm::clipboard::CopyToClipboard;
@@ -23,7 +24,8 @@ use crate::render::style::safe;
 
 /// Has the terminal until it is dropped.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    // Never dropped: it would show the cursor, as we do, and panic where the terminal is gone and standard error with it.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -35,7 +37,7 @@ impl Screen {
         restore_on_panic();
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).map_err(unusable)?;
         // Made first: should setting up fail half-way, what was done is undone.
-        let mut screen = Self { terminal };
+        let mut screen = Self { terminal: ManuallyDrop::new(terminal) };
         screen.set_up()?;
         Ok(screen)
     }
