@@ -22,6 +22,7 @@ pub mod rules;
 pub mod settings;
 pub mod signal;
 pub mod silences;
+mod sql;
 pub mod units;
 pub mod watch;
 

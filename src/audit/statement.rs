@@ -8,7 +8,7 @@ use std::str::Chars;
 use crate::keys::hash::hashtext;
 use crate::keys::key;
 use crate::model::KeyNumbers;
-use crate::pg::without_comments;
+use crate::sql::without_comments;
 
 /// What a function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,10 @@
 //! Which advisory lock functions a statement calls, by its text.
 //!
-//! Knows the names of PostgreSQL's functions ("Advisory Lock Functions" in the manual, 9.28.10) and how comments and
-//! literals are written. Comments are left out: people and frameworks write names into them. Literals are not: dynamic
-//! SQL is called from there. A function that calls another one is not seen through.
+//! Knows the names of PostgreSQL's functions ("Advisory Lock Functions" in the manual, 9.28.10). Comments are left out:
+//! people and frameworks write names into them. Literals are not: dynamic SQL is called from there. A function that calls
+//! another one is not seen through.
 
-use std::borrow::Cow;
+use crate::sql::without_comments;
 
 /// What a statement calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,44 +62,6 @@ fn after<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     beginning.eq_ignore_ascii_case(word).then_some(rest)
 }
 
-/// The statement with a blank for each comment. Block comments nest ("Comments" in the manual, 4.1.5).
-pub(crate) fn without_comments(statement: &str) -> Cow<'_, str> {
-    if !statement.contains("--") && !statement.contains("/*") {
-        return Cow::Borrowed(statement);
-    }
-    let mut code = String::with_capacity(statement.len());
-    let mut chars = statement.chars().peekable();
-    let (mut depth, mut quote) = (0_usize, None);
-    while let Some(c) = chars.next() {
-        let next = chars.peek().copied();
-        match (c, next) {
-            ('/', Some('*')) if quote.is_none() => {
-                depth += 1;
-                chars.next();
-            }
-            ('*', Some('/')) if depth > 0 => {
-                depth -= 1;
-                chars.next();
-                code.push(' ');
-            }
-            _ if depth > 0 => {}
-            ('-', Some('-')) if quote.is_none() => {
-                chars.by_ref().find(|c| *c == '\n');
-                code.push('\n');
-            }
-            _ => {
-                if quote == Some(c) {
-                    quote = None;
-                } else if quote.is_none() && matches!(c, '\'' | '"') {
-                    quote = Some(c);
-                }
-                code.push(c);
-            }
-        }
-    }
-    Cow::Owned(code)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +87,7 @@ mod tests {
     fn names_in_comments_and_of_other_things_are_no_calls() {
         assert_eq!(calls("SELECT 1 /* pg_advisory_lock(5) /* nested */ pg_advisory_lock(6) */"), (false, false));
         assert_eq!(calls("SELECT 1 -- pg_advisory_lock(5)\n, 2"), (false, false));
+        assert_eq!(calls("SELECT 1 -- one\r, pg_advisory_lock(5)"), (true, true), "a comment ends with its line");
         assert_eq!(calls("SELECT * FROM advisory_notes WHERE locked"), (false, false));
         assert_eq!(calls("SELECT my_pg_advisory_lock(1)"), (false, false));
         assert_eq!(calls("SELECT pg_advisory_lock_id FROM t"), (false, false));

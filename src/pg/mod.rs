@@ -28,7 +28,6 @@ mod table;
 mod text;
 mod tls;
 
-pub(crate) use calls::without_comments;
 pub use conninfo::{ConnInfo, ConnInfoError, ConnSettings, Environment, ProcessEnvironment};
 pub use console::{Console, ConsoleRow};
 pub use failure::timed_out;

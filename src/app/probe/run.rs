@@ -7,6 +7,7 @@ use super::bench::{Bench, Client};
 use super::observed::{Alone, AtRest, Backend, Busy, Cleanup, Leaving, Lock, Observed, StartupOption, Trouble};
 use super::statements::{self, BEGIN, POOL_VERSION, ROLLBACK, Statements};
 use crate::pg::{self, Rows};
+use crate::sql::without_comments;
 
 /// Statements of one client alone.
 const ALONE: usize = 10;
@@ -457,7 +458,7 @@ fn is_hidden(state: &str, query: &str) -> bool {
 
 /// Whether a statement frees session locks.
 fn frees_locks(query: &str) -> bool {
-    let words = query.to_ascii_uppercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = without_comments(query).to_ascii_uppercase().split_whitespace().collect::<Vec<_>>().join(" ");
     words.contains("DISCARD ALL") || words.contains("PG_ADVISORY_UNLOCK_ALL")
 }
 
@@ -467,11 +468,15 @@ mod tests {
 
     #[test]
     fn what_frees_locks() {
-        for text in ["DISCARD ALL", "discard  all;", "SELECT pg_advisory_unlock_all(); RESET ALL", "ABORT; DISCARD ALL"]
-        {
+        for text in [
+            "DISCARD ALL",
+            "discard  all;",
+            "SELECT pg_advisory_unlock_all(); RESET ALL",
+            "ABORT; DISCARD /* all */ ALL",
+        ] {
             assert!(frees_locks(text), "{text}");
         }
-        for text in ["RESET ALL", "DISCARD PLANS", "SELECT 1", ""] {
+        for text in ["RESET ALL", "DISCARD PLANS", "SELECT 1", "", "RESET ALL -- no DISCARD ALL"] {
             assert!(!frees_locks(text), "{text}");
         }
     }
