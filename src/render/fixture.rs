@@ -132,6 +132,7 @@ pub fn finding(rule: &'static str, severity: Severity, lock: &LockReport) -> Fin
         database: Some("app".into()),
         pids: lock.holder.pid.into_iter().collect(),
         gid: None,
+        entry: None,
         lease: None,
         waiters: lock.waiters.iter().map(|waiter| waiter.pid).collect(),
         longest_wait: lock.waiters.first().map(|waiter| waiter.waited),

@@ -152,6 +152,10 @@ fn finding(judged: &Arc<Judged>, number: usize, words: Words) -> Finding {
         key_texts: draft.key_texts.clone(),
         pids: draft.pids.clone(),
         gid: draft.gid.clone(),
+        entry: match &draft.subject {
+            Subject::Entry(entry) => Some(entry.clone()),
+            _ => None,
+        },
         lease: match &draft.subject {
             Subject::Lease { lease, row } => Some(LeaseSubject { lease: lease.clone(), row: row.clone() }),
             _ => None,

@@ -148,6 +148,36 @@ fn files_are_read_again_and_broken_ones_refused() {
 }
 
 #[test]
+fn the_log_names_a_key_that_nobody_holds() {
+    let cluster = server::start(&server::any(), &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let entry = |name: &str, key: &str| format!("[[key]]\nname = \"{name}\"\n{key}\nholders = 1\n");
+    let keys = entry("leader", "key = 5") + &entry("workers", "class = 7");
+    fs::write(folder.path().join("keys.toml"), keys).unwrap();
+    let options = ["--keys", "keys.toml", "--idle-threshold", "200ms", "--interval", "100ms"];
+    let mut exporter = Exporter::watching(&cluster, folder.path(), &options).ready();
+    for (key, name) in [("5", "leader"), ("\"\"", "workers")] {
+        let began = format!("severity=warning silenced=false key={key} name={name} ");
+        exporter.wait(SOON, "that nobody holds it", |exporter| exporter.line(&began).is_some());
+        let said = exporter.line(&began).unwrap();
+        assert!(said.contains("rule=holder-count") && said.contains(" pid=none "), "{said}");
+    }
+    let who = Identity {
+        user: "postgres".to_owned(),
+        database: "postgres".to_owned(),
+        application_name: "a".to_owned(),
+        replication: false,
+    };
+    let holder = Session::connect(&cluster, &who).unwrap();
+    holder.run("SELECT pg_advisory_lock(5)", SOON).unwrap();
+    exporter.wait(SOON, "its end", |exporter| {
+        exporter
+            .line("msg=\"finding ended")
+            .is_some_and(|said| said.contains(" name=leader ") && said.contains(" pid=none "))
+    });
+}
+
+#[test]
 fn signals_end_it_cleanly_and_close_its_connection() {
     let cluster = server::start(&server::any(), &[]);
     let folder = tempfile::tempdir().unwrap();

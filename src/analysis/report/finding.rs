@@ -60,6 +60,8 @@ pub struct Finding {
     pub pids: Vec<Pid>,
     /// The prepared transaction.
     pub gid: Option<String>,
+    /// The dictionary's entry, where that is the subject: holder-count, for nobody may hold its key.
+    pub entry: Option<String>,
     /// The lease, or the lease table.
     pub lease: Option<LeaseSubject>,
     /// Who waits: chains that end at the subject.

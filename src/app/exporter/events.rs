@@ -118,6 +118,11 @@ impl Line {
         let names = finding.key_reports.iter().filter_map(|key| key.names.first()).map(|name| name.name.as_str());
         let mut names: Vec<&str> = names.collect();
         names.dedup();
+        if names.is_empty() {
+            // What has no key of a lock is known by the name that the dictionary or the config gives it.
+            let lease = finding.lease.as_ref().map(|subject| &subject.lease);
+            names.extend(finding.entry.as_ref().or(lease).map(String::as_str));
+        }
         Self {
             rule: finding.rule,
             severity: finding.severity,
@@ -131,6 +136,7 @@ impl Line {
             client: text(holder.and_then(|holder| holder.client_addr.as_ref())),
             pid: match &finding.gid {
                 Some(gid) => format!("prepared transaction {gid}"),
+                None if finding.entry.is_some() && finding.pids.is_empty() => "none".to_owned(),
                 None => list(finding.pids.iter(), finding.pids.len()),
             },
             held: finding.held.map_or_else(String::new, |held| format!(">={:.0}s", held.at_least.as_secs_f64())),
