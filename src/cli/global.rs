@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::values;
 use crate::units::parse_duration;
 
 const CONNECTION: &str = "Connection";
@@ -44,7 +45,7 @@ pub struct GlobalArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = JUDGEMENT)]
     pub wait_threshold: Option<Duration>,
     /// So many keys in one session are a hoard [default: 100]
-    #[arg(long, value_name = "KEYS", value_parser = clap::value_parser!(u32).range(1..), help_heading = JUDGEMENT)]
+    #[arg(long, value_name = "KEYS", value_parser = values::count, help_heading = JUDGEMENT)]
     pub hoard_threshold: Option<u32>,
     /// Held for so long is critical, even if nobody waits [default: off]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = JUDGEMENT)]

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod keys;
 pub mod probe;
 pub mod runbook;
+mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub observe: Option<Duration>,
     /// Only this key: 612001, -5, '(1,42)', 0xFFFFFFFFFFFFFFFB or CLASSID/OBJID/OBJSUBID as in pg_locks
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = values::KEY)]
     pub key: Option<String>,
     /// Remember in this file what was seen, so that looks from cron see what lasts: it is written anew at each look
     #[arg(long, value_name = "PATH")]
@@ -200,7 +201,9 @@ fn with_global_args(command: clap::Command) -> clap::Command {
 /// # Errors
 /// clap's, `--help` and `--version` among them.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let matches = command().try_get_matches_from(keys::protect_numbers(args))?;
+    let command = command();
+    let line = keys::protect_numbers(values::joined(&command, args));
+    let matches = command.try_get_matches_from(line)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let mut level = &matches;
     while let Some((_, below)) = level.subcommand() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::values;
 use crate::model::Pid;
 use crate::units::parse_duration;
 
@@ -35,10 +36,10 @@ pub struct RunbookArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["rule", "all"])]
     pub observe: Option<Duration>,
     /// Only what concerns this session, as holder or as waiter
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(Pid).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = values::pid)]
     pub pid: Option<Pid>,
     /// Only this key: 612001, -5, '(1,42)', 0xFFFFFFFFFFFFFFFB or CLASSID/OBJID/OBJSUBID as in pg_locks
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = values::KEY)]
     pub key: Option<String>,
 }
 
