@@ -3,7 +3,7 @@
 //! Knows the library's runtime and connection, and the simple protocol; hands on what comes while the server still
 //! sends, so that reading an answer takes no time of its own. It has no deadline: the caller must give each call one.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -11,6 +11,18 @@ use futures_core::Stream as _;
 use tokio::runtime::Runtime;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Config, Error, SimpleQueryMessage, Socket};
+
+/// So often may we be woken by a server before the session begins: a login needs three or four. Each time up to about a
+/// megabyte is read, and the library keeps what is made of it: a deadline alone would let it grow until memory ends.
+const MOST_WAKINGS: usize = 200;
+
+/// Why there is no session.
+pub(crate) enum NotConnected {
+    /// The library says so.
+    Failed(Error),
+    /// The server sends and sends, and the login has no end.
+    Endless,
+}
 
 /// See the module.
 pub(crate) struct Client {
@@ -21,12 +33,21 @@ pub(crate) struct Client {
 
 impl Client {
     /// Connects, in this runtime, which no other connection may have.
-    pub(crate) fn connect<T>(runtime: Runtime, config: &Config, tls: T) -> Result<Self, Error>
+    pub(crate) fn connect<T>(runtime: Runtime, config: &Config, tls: T) -> Result<Self, NotConnected>
     where
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
     {
-        let (requests, mut connection) = runtime.block_on(config.connect(tls))?;
+        let mut wakings = 0;
+        let mut connecting = Box::pin(config.connect(tls));
+        let (requests, mut connection) = runtime.block_on(poll_fn(|context| {
+            wakings += 1;
+            if wakings > MOST_WAKINGS {
+                return Poll::Ready(Err(NotConnected::Endless));
+            }
+            connecting.as_mut().poll(context).map_err(NotConnected::Failed)
+        }))?;
+        drop(connecting);
         let next = Box::new(move |context: &mut Context<'_>| connection.poll_message(context));
         Ok(Self { requests, link: Link { runtime, next } })
     }
@@ -150,10 +171,21 @@ mod tests {
         Ok([head, body].concat())
     }
 
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    fn config(listener: &TcpListener) -> Config {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(listener.local_addr().unwrap().port()).user("nobody");
+        config.ssl_mode(tokio_postgres::config::SslMode::Disable);
+        config
+    }
+
     /// A server that answers the first message like this, and returns the one after it.
     fn server(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Client, JoinHandle<Option<Vec<u8>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let config = config(&listener);
         let served = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(SOON)).unwrap();
@@ -163,14 +195,29 @@ mod tests {
             answer(&mut stream);
             read_message(&mut stream, true).ok()
         });
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let mut config = Config::new();
-        config.host("127.0.0.1").port(port).user("nobody").ssl_mode(tokio_postgres::config::SslMode::Disable);
-        (Client::connect(runtime, &config, NoTls).unwrap(), served)
+        let client = Client::connect(runtime(), &config, NoTls);
+        (client.unwrap_or_else(|_| panic!("it does not connect")), served)
     }
 
     fn rows_of(part: &SimpleQueryMessage) -> usize {
         usize::from(matches!(part, SimpleQueryMessage::Row(_)))
+    }
+
+    #[test]
+    fn a_login_that_has_no_end_is_given_up() {
+        const MOST: usize = 300_000_000;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = config(&listener);
+        let served = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            read_message(&mut stream, false).unwrap();
+            stream.write_all(&message(b'R', &[0; 4])).unwrap();
+            let notices = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mwelcome\0\0").repeat(1_000);
+            (0..MOST / notices.len()).take_while(|_| stream.write_all(&notices).is_ok()).count() * notices.len()
+        });
+        let client = Client::connect(runtime(), &config, NoTls);
+        assert!(matches!(client, Err(NotConnected::Endless)));
+        assert!(served.join().unwrap() < MOST - MOST / 10);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio_postgres::config::{ChannelBinding as ClientBinding, SslMode, SslNegotiation};
 use tokio_postgres::{Config, NoTls};
 
-use super::client::Client;
+use super::client::{Client, NotConnected};
 use super::conninfo::{
     Address, ChannelBinding, ConnSettings, Endpoint, Environment, Keepalives, SessionAttrs, TlsMode,
 };
@@ -198,7 +198,8 @@ impl Attempt<'_> {
             .enable_all()
             .build()
             .map_err(|error| ConnectFailure::new(self.address, FailureKind::Connect, error.to_string()))?;
-        let failed = |error: tokio_postgres::Error| {
+        let failed = |error: NotConnected| {
+            let NotConnected::Failed(error) = error else { return failure::endless(self.address) };
             let mut failure = failure::connect_failure(&error, self.address, encryption == Encryption::Offered);
             // Whatever answers there may repeat what it was sent.
             if let (Some(sent), Some(_)) = (password, error.as_db_error()) {

@@ -261,6 +261,12 @@ pub(crate) fn poll_failure(error: &tokio_postgres::Error, name: &str) -> Failure
     Failure { kind, message, hints: vec![hint.to_owned()] }
 }
 
+/// A login that has no end.
+pub(crate) fn endless(address: &Address) -> ConnectFailure {
+    ConnectFailure::new(address, FailureKind::Connect, "it sends without end, and the session does not begin")
+        .hint("Something accepts connections there that does not log us in: is it PostgreSQL?")
+}
+
 /// An answer that cannot be read.
 pub(crate) fn unreadable(error: &dyn StdError, name: &str) -> Failure {
     Failure {
