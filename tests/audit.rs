@@ -258,6 +258,9 @@ fn exit_codes_of_what_needs_no_server() {
     };
     let quiet = code(&["--log", "-"], "2026-11-29 23:18:41.893 UTC [1] LOG:  all is well\n");
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet:?}");
+    let no_log = code(&["--log", "-"], "key = value\nother = value\n");
+    let says = no_log.stdout.contains("UNKNOWN") && no_log.stdout.contains("is it a server log");
+    assert!(no_log.code == Some(3) && says, "{no_log:?}");
     let silent = code(&["--log", "-"], "[1] WARNING:  you don't own a lock of type ExclusiveLock\n");
     assert!(silent.code == Some(1) && silent.stdout.contains("log_min_error_statement = 'warning'"), "{silent:?}");
     let missing = code(&["--log", "no-such-file"], "");

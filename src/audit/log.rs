@@ -72,6 +72,8 @@ pub struct LogReport {
     pub lines: u64,
     /// Lines that are of no format of PostgreSQL's.
     pub unknown_lines: u64,
+    /// Logs of which hardly a line is of a format of PostgreSQL's: other files, compressed ones.
+    pub unreadable: u64,
     /// The first unlocks that failed.
     pub failed_unlocks: Vec<FailedUnlock>,
     /// How many there were.
@@ -164,6 +166,7 @@ impl LogReader {
     /// Those of reading.
     pub fn read(&mut self, log: &mut dyn BufRead) -> io::Result<()> {
         let mut bytes = Vec::new();
+        let (lines, unknown) = (self.report.lines, self.report.unknown_lines);
         loop {
             bytes.clear();
             if log.take(LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
@@ -180,6 +183,9 @@ impl LogReader {
         for message in std::mem::take(&mut self.pending).into_values() {
             self.tell(message);
         }
+        // Not most: what syslog writes of long statements goes on over many lines without a mark.
+        let (lines, unknown) = (self.report.lines - lines, self.report.unknown_lines - unknown);
+        self.report.unreadable += u64::from(unknown * 10 > lines * 9);
         Ok(())
     }
 

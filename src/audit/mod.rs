@@ -99,7 +99,9 @@ impl Verdict {
             servers.iter().any(|server| server.outcome.as_ref().is_ok_and(|judged| !judged.findings.is_empty()));
         if found || log.is_some_and(|log| log.failed_unlock_count + log.deadlock_count > 0) {
             Self::Unsafe
-        } else if servers.iter().any(|server| server.outcome.as_ref().map_or(true, |judged| judged.blind().is_some())) {
+        } else if log.is_some_and(|log| log.unreadable > 0)
+            || servers.iter().any(|server| server.outcome.as_ref().map_or(true, |judged| judged.blind().is_some()))
+        {
             Self::Unknown
         } else {
             Self::Safe

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 1 something is unsafe; else 3 not everything could be judged (no
-pg_stat_statements, texts of other roles hidden, no connection); else 0.
-Bad usage: 2.
+pg_stat_statements, texts of other roles hidden, no connection, a file that is
+no server log); else 0. Bad usage: 2.
 
 With --log a server is asked only if --dsn, --dsn-file or the config names one.
 

@@ -74,6 +74,19 @@ fn json_lines() {
 }
 
 #[test]
+fn a_file_that_is_no_log_is_known_among_others() {
+    let mut reader = LogReader::default();
+    let log = "[1] LOG:  statement: select\n\t1\n[1] LOG:  done\n".repeat(100);
+    let by_syslog = "Nov 29 23:18:41 db postgres[7]: [3-1] LOG:  statement: select\n".to_owned()
+        + &"Nov 29 23:18:41 db postgres[7]: [3-2] #0111\n".repeat(5);
+    for (text, unreadable) in [(log.as_str(), 0), (&by_syslog, 0), ("", 0), ("\n\n", 0), ("\u{1f}\u{fffd}\nx\n", 1)] {
+        let before = std::mem::take(&mut reader.report.unreadable);
+        reader.read(&mut text.as_bytes()).unwrap();
+        assert_eq!((before, reader.report.unreadable), (0, unreadable), "{text:?}");
+    }
+}
+
+#[test]
 fn deadlocks_name_their_keys() {
     let log = "[1] ERROR:  deadlock detected\n\
                [1] DETAIL:  Process 1 waits for ShareLock on advisory lock [5,4294967295,4294967294,1]; blocked by process 2.\n\

@@ -145,6 +145,7 @@ fn of_log(log: &LogReport, book: &KeyBook) -> Value {
         .collect();
     json!({
         "lines": log.lines,
+        "unreadable": log.unreadable,
         "failed_unlock_count": log.failed_unlock_count,
         "without_statement": log.without_statement,
         "failed_unlocks": failed,

@@ -252,20 +252,29 @@ fn of_log(log: &LogReport, book: &KeyBook, screen: Screen) -> String {
     let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let name = screen.paint(Paint::Strong, "log");
     let lines = style::count(number(log.lines), "line");
+    let mut unreadable = String::new();
+    if log.unreadable > 0 {
+        let of_what = if log.unreadable == 1 { "a log".to_owned() } else { format!("{} logs", log.unreadable) };
+        let sentence = format!(
+            "Hardly a line of {of_what} is of a format that PostgreSQL writes: is it a server log, and not compressed?"
+        );
+        indented(&mut unreadable, &sentence, screen);
+    }
     if log.failed_unlock_count + log.deadlock_count == 0 {
-        let good = screen.paint(Paint::Good, "no failed unlock and no deadlock on advisory locks");
-        let mut text = format!("{name}  {lines}  {good}\n");
-        if log.unknown_lines * 2 > log.lines {
-            indented(&mut text, "Most lines are of no format that PostgreSQL writes: is it a server log?", screen);
-        }
-        return text;
+        let found = if log.unreadable == 0 {
+            screen.paint(Paint::Good, "no failed unlock and no deadlock on advisory locks")
+        } else {
+            screen.paint(Paint::Severity(Severity::Unknown), "UNKNOWN: not everything can be judged")
+        };
+        return format!("{name}  {lines}  {found}\n{unreadable}");
     }
     let found = format!(
         "{}, {} on advisory locks",
         style::count(number(log.failed_unlock_count), "failed unlock"),
         style::count(number(log.deadlock_count), "deadlock")
     );
-    let mut text = format!("{name}  {lines}  {}\n", screen.paint(Paint::Severity(Severity::Warning), &found));
+    let mut text =
+        format!("{name}  {lines}  {}\n{unreadable}", screen.paint(Paint::Severity(Severity::Warning), &found));
     if log.without_statement > 0 {
         let times =
             if log.without_statement == 1 { "once".to_owned() } else { format!("{} times", log.without_statement) };
