@@ -153,6 +153,11 @@ fn what_cannot_be_read_is_told_in_a_sentence_and_nothing_is_written() {
         }
         ran
     };
+    fails(
+        &["--from-table", "pg_class", "--name-column", "nom"],
+        1,
+        &[": column nom does not exist", "or from --name-column"],
+    );
     fails(&["--from-table", "kyes"], 1, &["relation \"kyes\" does not exist", "SCHEMA.TABLE"]);
     fails(&["--from-table", "a.b.c"], 2, &["in double quotes"]);
     fails(&["--from-table", "keys", "--note-column", "x\"; DROP TABLE keys; --"], 1, &["capital letters"]);

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::keys::{Dictionary, dictionary};
 use crate::model::LeaseTable;
 use crate::units::parse_duration;
-use place::{Source, without_quoted_text};
+use place::{Source, plain_sentence};
 
 /// What a config file says. Nothing means: not said.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ pub fn parse_without_dictionary(text: &str, name: &str, folder: &Path) -> Result
 }
 
 fn of_toml(source: Source<'_>, error: &toml::de::Error) -> Error {
-    source.error(error.span(), &without_quoted_text(error.message()))
+    source.error(error.span(), &plain_sentence(error.message()))
 }
 
 fn read(source: Source<'_>, folder: &Path, raw: raw::Config) -> Result<Config> {

@@ -82,14 +82,29 @@ fn without_secrets(line: &str) -> (String, bool) {
     }
 }
 
-/// serde's sentences quote a text that stands where something else belongs: it may be a DSN.
-pub(super) fn without_quoted_text(message: &str) -> String {
-    for kind in ["invalid type: string ", "invalid value: string "] {
-        if message.starts_with(kind)
-            && let Some(expected) = message.rfind(", expected")
-        {
-            return format!("{}{}", kind.trim_end(), &message[expected..]);
+/// serde's sentences in the words of TOML, whoever writes it need not know Rust. They quote a text that stands where
+/// something else belongs: it may be a DSN.
+pub(super) fn plain_sentence(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let found = match found.split_once(": ") {
+        Some((error @ ("invalid type" | "invalid value"), found)) => {
+            let kind = found.split(' ').next().unwrap_or_default();
+            let found = match kind {
+                "string" => "string",
+                "map" => "table",
+                "sequence" => "array",
+                _ => found,
+            };
+            format!("{error}: {found}")
         }
-    }
-    message.to_owned()
+        _ => found.to_owned(),
+    };
+    let expected = match expected {
+        "a nonzero u32" => "a whole number from 1 to 4294967295",
+        "a sequence" => "an array, as [...] or of [[...]]",
+        "a map" => "a table",
+        "a boolean" => "true or false",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }

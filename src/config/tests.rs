@@ -60,7 +60,21 @@ fn what_is_wrong_is_pointed_at() {
     assert!(refused("interval = \"50ms\"").contains(":1:12: the shortest interval is 100ms"));
     assert!(refused("colour = 1").contains(":1:1: unknown field `colour`"));
     assert!(refused("timeout = \"1s\"\ntimeout = \"1s\"").contains(":2:1: duplicate key"));
-    assert!(refused("[thresholds]\nhoard = \"many\"").contains(":2:9: invalid type: string, expected"));
+    for (text, says) in [
+        (
+            "[thresholds]\nhoard = \"many\"",
+            ":2:9: invalid type: string, expected a whole number from 1 to 4294967295\n",
+        ),
+        (
+            "[thresholds]\nhoard = -5",
+            ":2:9: invalid value: integer `-5`, expected a whole number from 1 to 4294967295\n",
+        ),
+        ("[target]\ndsn = \"\"", ":1:1: invalid type: table, expected an array, as [...] or of [[...]]\n"),
+        ("[[target]]\ndsn = \"\"\nlabels = [1]", ":3:10: invalid type: array, expected a table\n"),
+        ("[web]\nno_pages = 1", ":2:12: invalid type: integer `1`, expected true or false\n"),
+    ] {
+        assert!(refused(text).contains(says), "{}", refused(text));
+    }
     assert!(refused("application_group = \"(\"").contains("not a regular expression"));
     assert!(refused("[[target]]\nname = \"a\"").contains("missing field `dsn`"));
 }

@@ -114,7 +114,11 @@ fn refused(error: &tokio_postgres::Error, address: &str, select: &Select) -> Fai
     } else if *code == SqlState::INVALID_SCHEMA_NAME {
         (FailureKind::Query, "Is it in this database? A table whose name has a dot is written in double quotes.")
     } else if *code == SqlState::UNDEFINED_COLUMN {
-        (FailureKind::Query, "Columns are named as psql's \\d shows them; capital letters matter.")
+        (
+            FailureKind::Query,
+            "Columns are named as psql's \\d shows them; capital letters matter. The names are read from the column name, \
+             or from --name-column.",
+        )
     } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         (FailureKind::Query, "The role needs SELECT on these columns, and USAGE on the schema.")
     } else if *code == SqlState::LOCK_NOT_AVAILABLE {
@@ -124,7 +128,8 @@ fn refused(error: &tokio_postgres::Error, address: &str, select: &Select) -> Fai
     } else {
         (FailureKind::Query, "")
     };
-    let said = failure::one_line(db.message());
+    // The server repeats how we call the table.
+    let said = failure::one_line(db.message()).replacen("column named.", "column ", 1);
     Failure {
         kind,
         message: format!("cannot read {} on {address}: {said}", select.name()),
