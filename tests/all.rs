@@ -34,4 +34,5 @@ mod state_file;
 mod state_places;
 mod statements;
 mod support;
+mod terminal;
 mod top;

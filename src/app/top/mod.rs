@@ -67,6 +67,8 @@ pub(super) fn run(args: &TopArgs, settings: &Settings, targets: Vec<Target>) -> 
 enum Message {
     /// For the state.
     Event(Event),
+    /// No key will come any more.
+    Deaf,
     /// We were stopped, and go on.
     #[cfg(unix)]
     Continued,
@@ -143,14 +145,19 @@ fn declared(book: &KeyBook, target: &str) -> Vec<Declared> {
 
 /// Reads the terminal in a thread of its own until it is gone.
 fn read_keys(sender: Sender<Message>) -> Result<()> {
-    let read = move || loop {
-        let event = match crossterm::event::read() {
-            Ok(reported) => input::event(reported),
-            Err(_) => Some(Event::Quit),
-        };
-        let is_last = matches!(event, Some(Event::Quit));
-        if event.is_some_and(|event| sender.send(Message::Event(event)).is_err()) || is_last {
-            return;
+    // However that thread ends: a screen that hears nothing would stay for ever.
+    struct Ear(Sender<Message>);
+    impl Drop for Ear {
+        fn drop(&mut self) {
+            drop(self.0.send(Message::Deaf));
+        }
+    }
+    let read = move || {
+        let ear = Ear(sender);
+        while let Ok(reported) = crossterm::event::read() {
+            if input::event(reported).is_some_and(|event| ear.0.send(Message::Event(event)).is_err()) {
+                return;
+            }
         }
     };
     let started = thread::Builder::new().name("keys".to_owned()).spawn(read);
@@ -217,6 +224,7 @@ impl App<'_> {
     fn take(&mut self, message: Message) -> Result<bool> {
         let event = match message {
             Message::Event(event) => event,
+            Message::Deaf => return Err(Error::failure("cannot read the terminal any more")),
             #[cfg(unix)]
             Message::Continued => {
                 // The terminal may show anything now: the screen comes back in any case.
