@@ -1,12 +1,19 @@
-//! How statements are written: their comments, and what they begin with.
+//! How statements are written: their comments, what they begin with, and whether they clean a session up.
 //!
-//! Pure. It knows PostgreSQL's lexical rules ("Lexical Structure" in the manual, 4.1) and no function, table or grammar.
+//! Pure. It knows PostgreSQL's lexical rules ("Lexical Structure" in the manual, 4.1) and no grammar.
 
 use std::borrow::Cow;
 
 /// The statement with a blank or an end of line for each comment. What looks like a comment inside of quotes is none.
 pub(crate) fn without_comments(statement: &str) -> Cow<'_, str> {
     strip(statement).0
+}
+
+/// Whether these statements free all session locks, as a pooler's reset query may.
+pub(crate) fn frees_session_locks(statements: &str) -> bool {
+    let code = without_comments(statements).to_ascii_lowercase();
+    let words = code.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.contains("discard all") || words.contains("pg_advisory_unlock_all")
 }
 
 /// Whether one of the statements in a text begins with this word, in letters of either case: drivers and frameworks
@@ -78,6 +85,22 @@ mod tests {
             ("SELECT '--', \"/*\"", "SELECT '--', \"/*\""),
         ] {
             assert_eq!(without_comments(statement), code, "{statement:?}");
+        }
+    }
+
+    #[test]
+    fn what_frees_session_locks() {
+        for text in [
+            "DISCARD ALL",
+            "discard  all;",
+            "SELECT pg_advisory_unlock_all(); RESET ALL",
+            "ABORT; DISCARD /* all */ ALL",
+            "-- clean up\nDISCARD\nALL",
+        ] {
+            assert!(frees_session_locks(text), "{text}");
+        }
+        for text in ["RESET ALL", "DISCARD PLANS", "SELECT 1", "", "RESET ALL -- no DISCARD ALL"] {
+            assert!(!frees_session_locks(text), "{text}");
         }
     }
 

@@ -64,7 +64,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     // Why a server could not be looked at is worded where it happens, and shown as part of a report.
     ("pg", &["pg", "model", "quote", "sql", "analysis::report"]),
     ("audit", &["audit", "analysis::report", "keys", "model", "quote", "sql"]),
-    ("pgbouncer", &["pgbouncer", "pg", "model", "analysis::report"]),
+    ("pgbouncer", &["pgbouncer", "pg", "model", "sql", "analysis::report"]),
     ("analysis", &["analysis", "keys", "model", "quote"]),
     ("units.rs", &["units", "analysis::report"]),
     ("rules", &["rules", "analysis", "keys", "model", "quote", "units"]),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::analysis::report::Failure;
 use crate::model::{PoolMode, PoolerClient, PoolerSaid, PoolerServer};
 use crate::pg::{Console, ConsoleRow};
+use crate::sql::frees_session_locks;
 
 /// The answers to the commands.
 #[derive(Debug, Default)]
@@ -54,9 +55,8 @@ impl Shown {
 
     /// Whether session locks are freed whenever a client gives a connection back.
     fn resets(&self) -> bool {
-        let query = self.setting("server_reset_query").unwrap_or_default().to_ascii_lowercase();
         self.setting("server_reset_query_always") == Some("1")
-            && (query.contains("discard all") || query.contains("pg_advisory_unlock_all"))
+            && self.setting("server_reset_query").is_some_and(frees_session_locks)
     }
 
     fn servers(&self) -> Vec<PoolerServer> {
@@ -156,7 +156,8 @@ mod tests {
             Shown { config, ..shown() }.read().servers[0].resets
         };
         assert!(with("1", "DISCARD ALL") && with("1", "select pg_advisory_unlock_all()"));
-        assert!(!with("0", "DISCARD ALL") && !with("1", "DEALLOCATE ALL"));
+        assert!(with("1", "/* clean */ DISCARD  ALL"));
+        assert!(!with("0", "DISCARD ALL") && !with("1", "DEALLOCATE ALL") && !with("1", "RESET ALL -- DISCARD ALL"));
         assert!(!shown().read().servers[0].resets);
     }
 

@@ -7,7 +7,7 @@ use super::bench::{Bench, Client};
 use super::observed::{Alone, AtRest, Backend, Busy, Cleanup, Leaving, Lock, Observed, StartupOption, Trouble};
 use super::statements::{self, BEGIN, POOL_VERSION, ROLLBACK, Statements};
 use crate::pg::{self, Rows};
-use crate::sql::without_comments;
+use crate::sql::frees_session_locks;
 
 /// Statements of one client alone.
 const ALONE: usize = 10;
@@ -349,7 +349,7 @@ impl Run {
                 None => AtRest::Ended,
                 Some((_, query)) if query.contains(mark) => AtRest::Untouched,
                 Some((state, query)) if is_hidden(&state, &query) => AtRest::Blind,
-                Some((_, query)) if frees_locks(&query) => AtRest::Reset(query),
+                Some((_, query)) if frees_session_locks(&query) => AtRest::Reset(query),
                 Some(_) => AtRest::Used,
             };
             if look != AtRest::Untouched || Instant::now() >= until {
@@ -409,7 +409,7 @@ impl Run {
                         return Ok(Leaving::AsLeft(None));
                     }
                 }
-                Some((_, query)) if frees_locks(&query) => return Ok(Leaving::Reset(query)),
+                Some((_, query)) if frees_session_locks(&query) => return Ok(Leaving::Reset(query)),
                 Some((_, query)) => return Ok(Leaving::AsLeft(Some(query))),
             }
             self.bench.pause(PAUSE)?;
@@ -456,30 +456,9 @@ fn is_hidden(state: &str, query: &str) -> bool {
     state == "disabled" || query.is_empty() || query == "<insufficient privilege>"
 }
 
-/// Whether a statement frees session locks.
-fn frees_locks(query: &str) -> bool {
-    let words = without_comments(query).to_ascii_uppercase().split_whitespace().collect::<Vec<_>>().join(" ");
-    words.contains("DISCARD ALL") || words.contains("PG_ADVISORY_UNLOCK_ALL")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_frees_locks() {
-        for text in [
-            "DISCARD ALL",
-            "discard  all;",
-            "SELECT pg_advisory_unlock_all(); RESET ALL",
-            "ABORT; DISCARD /* all */ ALL",
-        ] {
-            assert!(frees_locks(text), "{text}");
-        }
-        for text in ["RESET ALL", "DISCARD PLANS", "SELECT 1", "", "RESET ALL -- no DISCARD ALL"] {
-            assert!(!frees_locks(text), "{text}");
-        }
-    }
 
     #[test]
     fn a_backend_is_read_or_refused() {
