@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use pglockwatch::app::demo::Cluster;
+use pglockwatch::pg::{ConnInfo, ProcessEnvironment, Session};
 use postgres::Client;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -397,4 +398,29 @@ fn only_the_right_rows_are_joined() {
     world.leak("tx", 57);
     let report = json(&world.check(&["--dsn", &other, "--pgbouncer", &near, "--key", "57"]));
     assert_eq!(report["targets"][0]["locks"][0]["holder"]["pooler"]["database"], "tx");
+}
+
+/// As after an upgrade that was taken back.
+#[test]
+fn polls_go_on_when_the_pooler_turns_to_an_older_server() {
+    server::on_major(12, "a pooler that turns to an older server", |older| {
+        let [newer, older] = [&server::any(), older].map(|binaries| server::start(binaries, &[]));
+        let Some(pooler) = Pooler::start(&newer, POOLS, &[]) else { return };
+        let settings = ConnInfo::parse(&pooler.dsn("tx")).unwrap().complete(&ProcessEnvironment).unwrap();
+        let mut session = None;
+        let mut poll = || {
+            let connect = || Session::connect(&settings, &ProcessEnvironment, SOON).unwrap();
+            let mut used = session.take().unwrap_or_else(connect);
+            let snapshot = used.poll(Instant::now(), &[]);
+            session = (!used.is_lost()).then_some(used);
+            snapshot.map(|snapshot| snapshot.server.version_num)
+        };
+        poll().unwrap();
+        pooler.serve(&older, POOLS, &[]);
+        let deadline = Instant::now() + SOON;
+        while poll().map_or(true, |version_num| version_num >= 130_000) {
+            assert!(Instant::now() < deadline, "polls fail for good");
+            sleep(Duration::from_millis(20));
+        }
+    });
 }

@@ -29,6 +29,10 @@ const FEW_SESSIONS: usize = 32;
 /// if somebody did: where such waits come and go, few polls are asked twice.
 const CALM_POLLS: u32 = 10;
 
+/// What a server answers that is older than the one the poll was worded for.
+const UNKNOWN_TO_OLDER: &[SqlState] =
+    &[SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_FUNCTION, SqlState::UNDEFINED_OBJECT];
+
 /// An open connection to a server.
 pub struct Session {
     client: Client,
@@ -145,7 +149,9 @@ impl Session {
                 let severity = error.as_db_error().and_then(DbError::parsed_severity);
                 let goes_on =
                     error.as_db_error().is_some() && !matches!(severity, Some(Severity::Fatal | Severity::Panic));
-                self.lost |= !goes_on;
+                // A pooler's other server may be of an older version: which one it is is asked on connecting.
+                let is_older = error.code().is_some_and(|code| UNKNOWN_TO_OLDER.contains(code));
+                self.lost |= !goes_on || is_older;
                 Err(failure::poll_failure(&error, &self.address))
             }
             Err(ReadError::Rows(error)) => Err(failure::unreadable(&error, &self.address)),

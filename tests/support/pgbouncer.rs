@@ -107,6 +107,12 @@ impl Pooler {
         self.process.signal(signal);
     }
 
+    /// Has these pools from now on, and this server behind them.
+    pub fn serve(&self, cluster: &Cluster, pools: &[(&str, &str)], settings: &[&str]) {
+        std::fs::write(self.folder.path().join("pgbouncer.ini"), ini(cluster, self.port, pools, settings)).unwrap();
+        self.console().simple_query("RELOAD").unwrap();
+    }
+
     /// Ends it.
     pub fn stop(&mut self) {
         self.process.end();
