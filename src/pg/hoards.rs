@@ -12,7 +12,7 @@ use crate::model::{LockMode, Oid, Pid};
 /// A session with so many locks of one kind is one whose locks are worth knowing.
 const MANY: usize = 512;
 
-/// No more sessions are counted: each costs the server a comparison per lock.
+/// No more sessions, those with the most locks, are counted: each costs the server a comparison per lock.
 const MOST_COUNTED: usize = 8;
 
 /// Advisory locks that one backend holds, and that differ in the two numbers of their keys only.
@@ -44,10 +44,8 @@ pub(crate) struct Seen {
     sent: Vec<(Group, Hoard)>,
     /// Groups whose sum came in place of their keys.
     counted: BTreeSet<Group>,
-    /// Sessions with many locks.
-    pids: BTreeSet<Pid>,
-    /// The locks of such groups.
-    hoarded: usize,
+    /// Sessions with many locks, and how many.
+    many: BTreeMap<Pid, usize>,
     /// A sum came that stands for nothing we know.
     unknown: bool,
 }
@@ -78,8 +76,7 @@ impl Seen {
 
     fn measure(&mut self, group: Group, keys: usize) {
         if keys >= MANY {
-            self.pids.insert(group.pid);
-            self.hoarded += keys;
+            *self.many.entry(group.pid).or_default() += keys;
         }
     }
 }
@@ -88,7 +85,7 @@ impl Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Hoards {
     known: BTreeMap<Group, Hoard>,
-    /// Sessions that had many locks when we last looked.
+    /// The sessions with the most locks when we last looked, if they had many.
     pids: BTreeSet<Pid>,
 }
 
@@ -98,25 +95,25 @@ impl Hoards {
         !self.pids.is_empty()
     }
 
-    /// The sessions whose keys need not be sent, those with the most first: all that they hold was the same in two answers.
+    /// The sessions whose keys need not be sent: all that they hold was the same in two answers.
     pub(crate) fn settled(&self) -> Vec<Pid> {
-        let mut by_pid: BTreeMap<Pid, (usize, bool)> = BTreeMap::new();
+        let mut by_pid: BTreeMap<Pid, bool> = BTreeMap::new();
         for (group, hoard) in &self.known {
-            let (keys, settled) = by_pid.entry(group.pid).or_insert((0, true));
-            *keys += hoard.keys.len();
-            *settled &= hoard.settled;
+            *by_pid.entry(group.pid).or_insert(true) &= hoard.settled;
         }
-        let mut settled: Vec<(usize, Pid)> =
-            by_pid.into_iter().filter(|(_, (_, settled))| *settled).map(|(pid, (keys, _))| (keys, pid)).collect();
-        settled.sort_unstable_by(|one, other| other.cmp(one));
-        settled.into_iter().take(MOST_COUNTED).map(|(_, pid)| pid).collect()
+        by_pid.into_iter().filter(|(_, settled)| *settled).map(|(pid, _)| pid).collect()
     }
 
-    /// Learns from an answer with so many locks in all. Where most locks are nobody's hoard nothing is worth knowing: each
-    /// sum costs the server a bit of every lock.
+    /// Learns from an answer with so many locks in all. Where most locks are of none of the largest hoards nothing is
+    /// worth knowing: each sum costs the server a bit of every lock, and us the keys.
     pub(crate) fn learn(&mut self, seen: Seen, locks: usize) {
-        let Seen { sent, counted, pids, hoarded, .. } = seen;
-        self.pids = if hoarded * 2 < locks { BTreeSet::new() } else { pids };
+        let Seen { sent, counted, many, .. } = seen;
+        let mut largest: Vec<(usize, Pid)> = many.into_iter().map(|(pid, keys)| (keys, pid)).collect();
+        largest.sort_unstable_by(|one, other| other.cmp(one));
+        largest.truncate(MOST_COUNTED);
+        let hoarded: usize = largest.iter().map(|(keys, _)| keys).sum();
+        let pids = largest.into_iter().map(|(_, pid)| pid);
+        self.pids = if hoarded * 2 < locks { BTreeSet::new() } else { pids.collect() };
         self.known.retain(|group, _| self.pids.contains(&group.pid));
         let mut before = std::mem::take(&mut self.known);
         for (group, mut hoard) in sent.into_iter().filter(|(group, _)| self.pids.contains(&group.pid)) {
@@ -223,18 +220,28 @@ mod tests {
         assert!(!hoards.any() && hoards.settled().is_empty());
     }
 
-    #[test]
-    fn the_largest_are_counted_first_and_no_more_than_pay() {
+    /// So many sessions, each with a few locks more than the one before it, have held the same three times.
+    fn of_sessions(count: Pid) -> Hoards {
         let mut hoards = Hoards::default();
-        let pids: Vec<Pid> = (1..=12).collect();
-        let groups: Vec<(Group, &str, usize)> = pids
-            .iter()
-            .map(|&pid| (group(pid, LockMode::Exclusive), "a sum", MANY + usize::try_from(pid).unwrap()))
-            .collect();
+        let of = |pid: Pid| (group(pid, LockMode::Exclusive), "a sum", MANY + usize::try_from(pid).unwrap());
+        let groups: Vec<(Group, &str, usize)> = (1..=count).map(of).collect();
         let locks = groups.iter().map(|(_, _, keys)| keys).sum();
         for _ in 0..3 {
             hoards.learn(sent(&hoards, &groups), locks);
         }
-        assert_eq!(hoards.settled(), [12, 11, 10, 9, 8, 7, 6, 5]);
+        hoards
+    }
+
+    #[test]
+    fn the_largest_are_counted_and_no_more_than_pay() {
+        let hoards = of_sessions(12);
+        assert_eq!(hoards.settled(), [5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(hoards.known.len(), 8, "nobody asks for the others'");
+    }
+
+    #[test]
+    fn hoards_among_many_more_of_their_kind_are_left_alone() {
+        let hoards = of_sessions(40);
+        assert!(!hoards.any() && hoards.known.is_empty());
     }
 }
