@@ -15,6 +15,10 @@ const MANY: usize = 512;
 /// No more sessions, those with the most locks, are counted: each costs the server a comparison per lock.
 const MOST_COUNTED: usize = 8;
 
+/// So many answers in a row must have had the same sum. A poll that is asked twice, for a hoard has changed, costs as much
+/// as the polls before it have saved.
+const SETTLED: u32 = 8;
+
 /// Advisory locks that one backend holds, and that differ in the two numbers of their keys only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
@@ -33,8 +37,8 @@ pub(crate) struct Group {
 struct Hoard {
     sum: String,
     keys: Vec<i64>,
-    /// Two answers in a row had the same sum.
-    settled: bool,
+    /// So many answers in a row had this sum.
+    same: u32,
 }
 
 /// What one answer said.
@@ -55,7 +59,7 @@ impl Seen {
     pub(crate) fn sent(&mut self, known: &Hoards, group: Group, sum: Option<&str>, keys: &[i64]) {
         self.measure(group, keys.len());
         if let Some(sum) = sum.filter(|_| known.pids.contains(&group.pid)) {
-            self.sent.push((group, Hoard { sum: sum.to_owned(), keys: keys.to_vec(), settled: false }));
+            self.sent.push((group, Hoard { sum: sum.to_owned(), keys: keys.to_vec(), same: 1 }));
         }
     }
 
@@ -95,11 +99,11 @@ impl Hoards {
         !self.pids.is_empty()
     }
 
-    /// The sessions whose keys need not be sent: all that they hold was the same in two answers.
+    /// The sessions whose keys need not be sent: all that they hold was the same for long enough.
     pub(crate) fn settled(&self) -> Vec<Pid> {
         let mut by_pid: BTreeMap<Pid, bool> = BTreeMap::new();
         for (group, hoard) in &self.known {
-            *by_pid.entry(group.pid).or_insert(true) &= hoard.settled;
+            *by_pid.entry(group.pid).or_insert(true) &= hoard.same >= SETTLED;
         }
         by_pid.into_iter().filter(|(_, settled)| *settled).map(|(pid, _)| pid).collect()
     }
@@ -117,7 +121,7 @@ impl Hoards {
         self.known.retain(|group, _| self.pids.contains(&group.pid));
         let mut before = std::mem::take(&mut self.known);
         for (group, mut hoard) in sent.into_iter().filter(|(group, _)| self.pids.contains(&group.pid)) {
-            hoard.settled = before.get(&group).is_some_and(|before| before.sum == hoard.sum);
+            hoard.same += before.get(&group).filter(|before| before.sum == hoard.sum).map_or(0, |before| before.same);
             self.known.insert(group, hoard);
         }
         for group in counted {
@@ -154,16 +158,16 @@ mod tests {
     /// These have learned, from as many answers as it takes, that a session holds `KEYS` locks.
     fn settled(pid: Pid) -> Hoards {
         let mut hoards = Hoards::default();
-        for settled in [false, false, true] {
+        for answers in 0..=SETTLED {
             hoards.learn(sent(&hoards, &[(group(pid, LockMode::Exclusive), "a sum", KEYS)]), KEYS);
-            assert_eq!(hoards.settled(), if settled { vec![pid] } else { vec![] });
+            assert_eq!(hoards.settled(), if answers == SETTLED { vec![pid] } else { vec![] });
             assert!(hoards.any());
         }
         hoards
     }
 
     #[test]
-    fn what_was_the_same_twice_need_not_be_sent() {
+    fn what_stays_the_same_need_not_be_sent() {
         let mut hoards = settled(7);
         for _ in 0..3 {
             let mut seen = Seen::default();
@@ -181,10 +185,14 @@ mod tests {
         let mut seen = Seen::default();
         assert!(seen.counted(&hoards, exclusive, "another sum").is_empty());
         assert!(seen.unknown());
-        for (sum, is_settled) in [("another sum", false), ("a third", false), ("a third", true)] {
-            hoards.learn(sent(&hoards, &[(exclusive, sum, KEYS + 1)]), KEYS + 1);
-            assert_eq!(!hoards.settled().is_empty(), is_settled, "{sum}");
+        for sum in ["another sum", "a third"] {
+            for answers in 1..SETTLED {
+                hoards.learn(sent(&hoards, &[(exclusive, sum, KEYS + 1)]), KEYS + 1);
+                assert!(hoards.settled().is_empty(), "{sum}, {answers} answers");
+            }
         }
+        hoards.learn(sent(&hoards, &[(exclusive, "a third", KEYS + 1)]), KEYS + 1);
+        assert_eq!(hoards.settled(), [7]);
     }
 
     #[test]
@@ -193,9 +201,9 @@ mod tests {
         let (exclusive, share) = (group(7, LockMode::Exclusive), group(7, LockMode::Share));
         assert!(Seen::default().counted(&hoards, share, "of three").is_empty());
         let both = [(exclusive, "a sum", KEYS), (share, "of three", 3)];
-        for is_settled in [false, true] {
+        for answers in 1..=SETTLED {
             hoards.learn(sent(&hoards, &both), KEYS + 3);
-            assert_eq!(!hoards.settled().is_empty(), is_settled);
+            assert_eq!(hoards.settled().is_empty(), answers < SETTLED);
         }
         let mut seen = Seen::default();
         assert_eq!(seen.counted(&hoards, share, "of three"), keys(3));
@@ -220,13 +228,13 @@ mod tests {
         assert!(!hoards.any() && hoards.settled().is_empty());
     }
 
-    /// So many sessions, each with a few locks more than the one before it, have held the same three times.
+    /// So many sessions, each with a few locks more than the one before it, have held the same for long enough.
     fn of_sessions(count: Pid) -> Hoards {
         let mut hoards = Hoards::default();
         let of = |pid: Pid| (group(pid, LockMode::Exclusive), "a sum", MANY + usize::try_from(pid).unwrap());
         let groups: Vec<(Group, &str, usize)> = (1..=count).map(of).collect();
         let locks = groups.iter().map(|(_, _, keys)| keys).sum();
-        for _ in 0..3 {
+        for _ in 0..=SETTLED {
             hoards.learn(sent(&hoards, &groups), locks);
         }
         hoards

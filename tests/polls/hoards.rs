@@ -13,7 +13,7 @@ use crate::support::server;
 use crate::support::session::{Session, superuser, wait_until};
 
 /// After so many polls without a change nothing is sent that is known.
-const KNOWN: usize = 5;
+const KNOWN: usize = 10;
 
 server::on_each_major!("what is sent of a hoard", play);
 
