@@ -263,12 +263,18 @@ mod tests {
     fn an_answer_that_is_no_poll_is_read_to_its_end() {
         let (mut client, served) = server(|stream| {
             let clock = set(&[r"\000\000\000\000\000\000\000\001"]);
-            let locks = set(&["no pid", "7/1", "5", "1", "ShareLock", "7", ""]);
-            stream.write_all(&[clock.clone(), locks, clock, ready()].concat()).unwrap();
-            read_message(stream, true).unwrap();
+            for [pid, label] in [["no pid", "ShareLock"], ["7", "ShareLock/so"]] {
+                let locks = set(&[pid, "7/1", "5", "1", label, "7", ""]);
+                stream.write_all(&[clock.clone(), locks, clock.clone(), ready()].concat()).unwrap();
+                read_message(stream, true).unwrap();
+            }
             stream.write_all(&[set(&["well"]), ready()].concat()).unwrap();
         });
-        for (sets, says) in [(3, "column 0 of the locks cannot be read"), (7, "1 result sets where 7")] {
+        for (sets, says) in [
+            (3, "column 0 of the locks cannot be read"),
+            (3, "column 4 of the locks cannot be read"),
+            (7, "1 result sets where 7"),
+        ] {
             let hoards = Hoards::default();
             let mut texts = Texts::default();
             let mut answer = Answer::new(&hoards, &mut texts);

@@ -133,7 +133,11 @@ impl<'a> Label<'a> {
     fn of(cells: &Cells<'a>) -> Result<Self, RowError> {
         let mut parts = cells.text(LABEL)?.unwrap_or("ExclusiveLock").splitn(4, '/');
         let mode = parts.next().ok_or_else(|| cells.error(LABEL))?;
-        let granted = parts.next().is_none_or(|granted| granted == "t");
+        let granted = match parts.next() {
+            None | Some("t") => true,
+            Some("f") => false,
+            Some(_) => return Err(cells.error(LABEL)),
+        };
         let waitstart = parts.next().filter(|hex| !hex.is_empty());
         let waitstart = waitstart.map(|hex| time(hex).ok_or_else(|| cells.error(LABEL))).transpose()?;
         Ok(Self { mode, granted, waitstart, identity: parts.next() })
