@@ -3,9 +3,10 @@
 //!
 //! Knows which keys had which sum over this connection, and whose keys the next poll need not ask for; knows nothing of
 //! statements and rows. A sum of 64-bit hashes stands for one set of keys: two sets with the same one do not come about
-//! by chance.
+//! by chance, nor on purpose, for each connection's hashes begin with a number of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, RandomState};
 
 use crate::model::{LockMode, Oid, Pid};
 
@@ -86,11 +87,20 @@ impl Seen {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hoards {
+    /// What the hashes begin with.
+    pub seed: i64,
     known: BTreeMap<Group, Hoard>,
     /// The sessions with the most locks when we last looked, if they had many.
     pids: BTreeSet<Pid>,
+}
+
+impl Default for Hoards {
+    fn default() -> Self {
+        let seed = RandomState::new().hash_one(()).cast_signed();
+        Self { seed, known: BTreeMap::new(), pids: BTreeSet::new() }
+    }
 }
 
 impl Hoards {

@@ -83,7 +83,7 @@ impl Form {
         grouped: true,
         others: true,
         all_queries: false,
-        sums: Sums { wanted: false, in_place_of_keys: Vec::new() },
+        sums: Sums { wanted: false, in_place_of_keys: Vec::new(), seed: 0 },
     };
 }
 
@@ -94,6 +94,8 @@ pub(crate) struct Sums {
     pub wanted: bool,
     /// Of the groups of these backends comes only the sum.
     pub in_place_of_keys: Vec<Pid>,
+    /// What the hashes begin with.
+    pub seed: i64,
 }
 
 /// The poll. Its sets: the clock, locks, the clock, sessions, prepared transactions, databases, facts.
@@ -167,8 +169,11 @@ const LOCK: &str = "pid, virtualtransaction, database, objsubid, label, numbers,
 /// The numbers of an advisory key as one.
 const NUMBERS: &str = "classid::int8 << 32 | objid::int8";
 
-/// A hash of them that mixes both, whatever they are: that of the bigint does not tell (1, 2) from (2, 1).
-const HASH: &str = "hashoidextended(classid, hashoidextended(objid, 0))";
+/// A hash of them that mixes both, whatever they are: that of the bigint does not tell (1, 2) from (2, 1). The
+/// seed is quoted: the least bigint is none without.
+fn hash(seed: i64) -> String {
+    format!("hashoidextended(classid, hashoidextended(objid, '{seed}'))")
+}
 
 /// What there is to say of a lock beside its owner and its key, in one column, for each column by which rows are grouped
 /// costs: mode, granted, since when it waits, and the object, if it is no advisory key. NULL for what nearly all are,
@@ -227,7 +232,7 @@ fn advisory_locks(version_num: u32) -> String {
 /// The same in groups. To add up hashes costs the server a quarter of what it costs to collect and write the numbers.
 /// In all locks of a virtualtransaction, pid and database are the same.
 fn advisory_groups(version_num: u32, sums: &Sums) -> String {
-    let sum = if sums.wanted { format!("sum({HASH})") } else { "NULL".to_owned() };
+    let sum = if sums.wanted { format!("sum({})", hash(sums.seed)) } else { "NULL".to_owned() };
     let filter = if sums.in_place_of_keys.is_empty() {
         String::new()
     } else {

@@ -18,7 +18,7 @@ use crate::model::{
     Backend, BackendState, LockOwner, Oid, Pid, PreparedTransaction, Server, SharedText, Texts, Time,
     VirtualTransaction,
 };
-pub(crate) use locks::LockRows;
+pub(crate) use locks::{LockRows, missing_keys};
 
 /// What the server sent is not what PostgreSQL 12 to 18 send.
 #[derive(Debug, thiserror::Error)]

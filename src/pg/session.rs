@@ -228,7 +228,7 @@ impl Session {
             } else if !answer.locks.seen.unknown() {
                 return Ok(answer);
             } else if self.form.sums.in_place_of_keys.is_empty() {
-                return Err(rows::RowError::Empty("locks").into());
+                return Err(rows::missing_keys().into());
             } else {
                 // A hoard is not what it was.
                 self.form.sums.in_place_of_keys.clear();
@@ -258,7 +258,11 @@ impl Session {
             grouped: locks.rows.len() > MANY_LOCKS * backends.len(),
             others: self.calm < CALM_POLLS,
             all_queries: backends.len() <= FEW_SESSIONS || pids.len() * 2 > backends.len(),
-            sums: query::Sums { wanted: self.hoards.any(), in_place_of_keys: self.hoards.settled() },
+            sums: query::Sums {
+                wanted: self.hoards.any(),
+                in_place_of_keys: self.hoards.settled(),
+                seed: self.hoards.seed,
+            },
         };
         let snapshot = Snapshot {
             before_locks,
@@ -304,6 +308,9 @@ impl Session {
         };
         for session in &mut sessions {
             memory.names.give(session);
+        }
+        if locks.seen.unknown() {
+            return Err(rows::missing_keys().into());
         }
         let own_pid = rows::own_pid(own_pid)?;
         let backends = with_own_if_lent(sessions, own_pid, &locks.rows);

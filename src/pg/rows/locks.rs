@@ -120,6 +120,11 @@ const LABEL: usize = 4;
 const NUMBERS: usize = 5;
 const SUM: usize = 6;
 
+/// A sum came in place of keys, and none was asked for.
+pub(crate) fn missing_keys() -> RowError {
+    RowError::Column { set: "locks", column: NUMBERS }
+}
+
 /// What the label says: see `query::label`.
 struct Label<'a> {
     mode: &'a str,
