@@ -36,9 +36,9 @@ impl Rule for KeyHoard {
                 }
                 draft = draft.with_holder(context, holder).with_waiters(context, context.observed.waiters_of(holder));
                 draft.summary = format!(
-                    "{} holds {} keys; {}.",
+                    "{} holds {}; {}.",
                     words::session_label(context, pid),
-                    draft.keys.len(),
+                    words::count(draft.keys.len(), "key", "keys"),
                     words::waiters(context, &draft.waiters),
                 );
                 draft.detail = match states.get(&draft.subject) {

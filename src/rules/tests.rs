@@ -170,3 +170,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_key_of_a_hoard_is_not_called_keys() {
+    let thresholds = Thresholds { hoard: 1, ..Thresholds::default() };
+    let mut monitor =
+        Monitor::new("t".to_owned(), thresholds, Arc::new(KeyBook::default()), Grouping::default(), false);
+    let mut world = World::new();
+    world.connect(7, "api").hold(7, key(1));
+    let report = monitor.observe(world.to(70.0).poll());
+    let hoard = report.findings.iter().find(|finding| finding.rule == "key-hoard").unwrap();
+    assert!(hoard.summary.contains(" holds 1 key; "), "{}", hoard.summary);
+}

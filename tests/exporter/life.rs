@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{Exporter, dsn};
 use crate::support::server;
-use crate::support::session::{Identity, Session, single, superuser};
+use crate::support::session::{Session, single, superuser};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -87,13 +87,7 @@ fn files_are_read_again_and_broken_ones_refused() {
     fs::write(&keys, "[[key]]\nname = \"first\"\nkey = 5\n").unwrap();
     write_config("", "prod");
     let mut exporter = Exporter::start(folder.path(), &["--config", "pglockwatch.toml"]).ready();
-    let who = Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: "a".to_owned(),
-        replication: false,
-    };
-    let holder = Session::connect(&cluster, &who).unwrap();
+    let holder = Session::named(&cluster, "a");
     holder.run("SELECT pg_advisory_lock(5)", SOON).unwrap();
     let page = |exporter: &Exporter| exporter.metrics("").body;
     exporter.wait(SOON, "the name", |exporter| page(exporter).contains("lock=\"first\""));
@@ -162,13 +156,7 @@ fn the_log_names_a_key_that_nobody_holds() {
         let said = exporter.line(&began).unwrap();
         assert!(said.contains("rule=holder-count") && said.contains(" pid=none "), "{said}");
     }
-    let who = Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: "a".to_owned(),
-        replication: false,
-    };
-    let holder = Session::connect(&cluster, &who).unwrap();
+    let holder = Session::named(&cluster, "a");
     holder.run("SELECT pg_advisory_lock(5)", SOON).unwrap();
     exporter.wait(SOON, "its end", |exporter| {
         exporter
@@ -207,13 +195,7 @@ fn it_stays_up_without_a_server_and_counts_its_restart() {
     assert!(json.contains("\"kind\": \"connect\"") && json.contains("\"status\": \"unknown\""), "{json}");
     drop(exporter);
     let mut exporter = Exporter::watching(&cluster, folder.path(), &[]).ready();
-    let who = Identity {
-        user: "postgres".to_owned(),
-        database: "postgres".to_owned(),
-        application_name: "a".to_owned(),
-        replication: false,
-    };
-    let leak = Session::connect(&cluster, &who).unwrap();
+    let leak = Session::named(&cluster, "a");
     leak.run("SELECT pg_advisory_lock(5)", SOON).unwrap();
     exporter.wait(SOON, "the leak", |exporter| exporter.line("finding began").is_some());
     signal_crash(&cluster);
@@ -263,13 +245,7 @@ fn memory_is_flat_over_a_thousand_polls_with_churn() {
     let polls = |exporter: &Exporter| exporter.value("pglockwatch_polls_total{").unwrap();
     let resident = |exporter: &Exporter| exporter.value("process_resident_memory_bytes").unwrap();
     let churn = |turn: u32| {
-        let who = Identity {
-            user: "postgres".to_owned(),
-            database: "postgres".to_owned(),
-            application_name: format!("job-{turn}-{}", "x".repeat((turn % 7) as usize)),
-            replication: false,
-        };
-        let session = Session::connect(&cluster, &who).unwrap();
+        let session = Session::named(&cluster, &format!("job-{turn}-{}", "x".repeat((turn % 7) as usize)));
         let first = turn * 1_000;
         session
             .run(&format!("SELECT count(pg_advisory_lock(n)) FROM generate_series({first}, {first} + 50) n"), SOON)
